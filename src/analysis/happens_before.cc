@@ -7,8 +7,19 @@
 #include <utility>
 #include <vector>
 
+#include "isa/simd.h"
+
 namespace tla {
 namespace {
+
+/*! \brief The greater or the lesser of two clocks, column by column. */
+template <bool greater>
+struct Combine {
+  static TLA_INLINE void run(const int32_t* a, const int32_t* b, int32_t* out, size_t width) {
+    TLA_IVDEP
+    for (size_t c = 0; c < width; ++c) out[c] = greater ? std::max(a[c], b[c]) : std::min(a[c], b[c]);
+  }
+};
 
 /*! \brief Clocks of one simulation, all of the same width: positions by column, half as wide as elsewhere, since
  * copies and comparisons of clocks are all the work there is. Those nobody has any more are used again. */
@@ -257,11 +268,9 @@ class Simulation {
     state_.clock[queue] = std::move(row);
   }
 
-  /*! \brief The greater or the lesser of two clocks, column by column. */
   template <bool greater>
   void combine(const int32_t* a, const int32_t* b, int32_t* out) const {
-    const size_t width = pool_.width();
-    for (size_t c = 0; c < width; ++c) out[c] = greater ? std::max(a[c], b[c]) : std::min(a[c], b[c]);
+    isa::simd_run<Combine<greater>>(a, b, out, pool_.width());
   }
 
   void broken(HbBroken what, int64_t key) {
@@ -344,15 +353,27 @@ class Simulation {
     bool lowers() const { return lowers_; }
     Row operator()(const Row& row) const {
       Row lifted = row.copy();
-      int32_t* clock = lifted.clock();
-      for (const size_t c : changed_) {
-        if (clock[c] >= before_[c]) clock[c] = static_cast<int32_t>(now_);
-      }
-      for (const auto& [column, more] : more_) clock[column] += static_cast<int32_t>(more);
+      for_changed(row.clock(), [&lifted](size_t c, int32_t clock) { lifted.clock()[c] = clock; });
       return lifted;
+    }
+    /*! \brief What `here` and a lifted `there` both know. */
+    Row meet(const Row& here, const Row& there, Pool& pool) const {
+      Row low(pool);
+      isa::simd_run<Combine<false>>(here.clock(), there.clock(), low.clock(), pool.width());
+      for_changed(there.clock(), [&](size_t c, int32_t clock) { low.clock()[c] = std::min(here[c], clock); });
+      return low;
     }
 
    private:
+    /*! \brief Columns in which a clock is lifted, and to what. */
+    template <class F>
+    void for_changed(const int32_t* clock, F&& set) const {
+      for (const size_t c : changed_) {
+        if (clock[c] >= before_[c]) set(c, static_cast<int32_t>(now_));
+      }
+      for (const auto& [column, more] : more_) set(column, clock[column] + static_cast<int32_t>(more));
+    }
+
     const Clock& before_;
     int64_t now_;
     std::vector<size_t> changed_;
@@ -383,9 +404,7 @@ class Simulation {
     const Lifter lift(*this, last, other.waits);
     const auto meet = [&lift, this](Row& here, const Row& there) {
       if (here == there && !lift.lowers()) return;
-      Row low = lift(there);
-      combine<false>(low.clock(), here.clock(), low.clock());
-      here = std::move(low);
+      here = lift.meet(here, there, pool_);
     };
     bool differ = false;
     for (size_t key = 0; key < state_.flags.size(); ++key) {

@@ -58,8 +58,8 @@ class IdAssigner:
         return self.plan
 
     def _set_plan(self, plan: SyncPlan, timelines: _Timelines | None = None) -> None:
-        """`timelines`: those of `plan`, if known."""
-        self.plan, self._bound = plan, timelines
+        """`timelines`: those of `plan`, if it was tried and is right."""
+        self.plan, self._bound, self.right = plan, timelines, timelines is not None
 
     def _limit(self, key) -> int:
         return self.limit[key == "cross"]
@@ -84,22 +84,25 @@ class IdAssigner:
 
     def _share(self, edges: list[Edge], limit: int) -> bool:
         """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is
-        enough."""
+        enough. A plan that is right as it is stays right where an edge gets ids that nobody has."""
         ids: dict[Edge, int] = {}
-        names = _assigned(self.plan)
+        names, right = _assigned(self.plan), self.right
         if self._bound is None:
             self._bound = self._timelines(self.plan)
         for edge in edges:
             for base in range(limit - edge.count + 1):
                 if any(_meet_later(edge, base, other, first) for other, first in ids.items()):
                     continue
-                trial = {**names, **_names(edge, base)}
-                if self._clean(self._bound, trial):
-                    ids[edge], names = base, trial
+                new = _names(edge, base)
+                trial = {**names, **new}
+                alone = right and not set(new.values()) & set(names.values())
+                if alone or self._clean(self._bound, trial):
+                    ids[edge], names, right = base, trial, True
                     break
             else:
                 return False
         self.plan.ids.update(ids)
+        self.right = right
         return True
 
     def _shrink(self, edges: list[Edge]) -> None:
