@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
@@ -78,6 +79,31 @@ def forward(long: bool):
             [3],
             bounds.forward(heads, seq, dim, m, n, causal),
             goal=0.8,
+        )
+
+
+def ragged():
+    """Forwards of sequences one below the other, whose lengths are data: what a server has to prefill. The bound knows the lengths."""
+    heads, dim = 4, 128
+    mixed = (1000, 3000, 500, 2000, 1692)
+    for name, lengths, size, causal in (
+        ("2 x 4096", (4096, 4096), 128, False),
+        ("2 x 4096", (4096, 4096), 128, True),
+        ("500 to 3000", mixed, 128, True),
+        ("500 to 3000", mixed, 64, True),
+    ):
+        total = sum(lengths)
+        ends = torch.tensor([0, *lengths]).cumsum(0).to(I32)
+        yield case(
+            f"ragged forward, {name}, {heads} heads, d {dim}, {size}x{size}{', causal' if causal else ''}",
+            "flash_attention/varlen",
+            "flash_attention_varlen",
+            dict(
+                batch=len(lengths), heads=heads, dim=dim, total_q=total, total_kv=total, max_q=max(lengths), causal=causal, bM=size, bN=size
+            ),
+            lambda total=total, ends=ends: [*[zeros(total, heads, dim)] * 3, ends, ends],
+            [5],
+            reduce(add, (bounds.forward(heads, n, dim, size, size, causal) for n in lengths)),
         )
 
 
@@ -337,5 +363,5 @@ def all_cases(long: bool = False):
     yield from forward(False)
     if long:
         yield from forward(True)
-    for group in (decoding, backward, recurrences, products):
+    for group in (ragged, decoding, backward, recurrences, products):
         yield from group()

@@ -25,6 +25,7 @@ from .canonicalize.fold_conditions import fold_conditions
 from .canonicalize.forward_copies import forward_copies
 from .canonicalize.forward_elements import forward_elements
 from .canonicalize.merge_k_steps import merge_k_steps
+from .canonicalize.name_variables import name_variables
 from .canonicalize.normalize_clears import normalize_clears
 from .canonicalize.own_k_slices import own_k_slices
 from .canonicalize.resolve_tensor_views import resolve_tensor_views
@@ -93,6 +94,7 @@ LAUNCHES = Pass(split_launches, Stage.TILE)
 """All others run on the function of one launch."""
 CANONICALIZE = (
     Pass(drop_continues, Stage.TILE),
+    Pass(name_variables, Stage.TILE),
     Pass(wrap_products, Stage.TILE),
     Pass(check_bounds, Stage.TILE, changes=False),
     Pass(resolve_tensor_views, Stage.TILE),

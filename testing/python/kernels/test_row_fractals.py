@@ -122,3 +122,42 @@ def test_what_lies_right_already_stays():
     assert "Nd2NzParams{1, " in text and "Nd2NzParams{4, " not in text and "Nd2NzParams{8, " not in text
     text = text_of(matmul(128, 128, 1024, (128, 128, 256)))
     assert "Nd2NzParams{1, 128, 256, " in text and "Nd2NzParams{16, 16, 128, " in text
+
+
+def rows_from_anywhere(height, rows):
+    """`height` rows of X (`rows` x 64) from a place that is data, those outside of it zeros, times a matrix."""
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((rows, 64), "float16"),
+        W: T.Tensor((64, 64), "float16"),
+        P: T.Tensor((1,), "int32"),
+        Y: T.Tensor((height, 64), "float32"),
+    ):
+        with T.Kernel(1):
+            x, w = T.alloc_shared((height, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            y = T.alloc_fragment((height, 64), "float32")
+            T.copy(X[P[0] : P[0] + height, :], x)
+            T.copy(W, w)
+            T.gemm(x, w, y, clear_accum=True)
+            T.copy(y, Y)
+
+    return kernel
+
+
+def test_rows_outside_of_a_tensor_are_left_out_in_groups():
+    """At most three transfers, whatever the number of rows: those in front of the first whole group of 16, the groups, and what is left."""
+    height, rows = 64, 80
+    compiled = tilelang.compile(rows_from_anywhere(height, rows))
+    text = compiled.get_kernel_source()
+    assert text.count("DataCopy(x") == 4 and "for (int32_t row" not in text
+    x, w = (RNG.integers(-3, 4, shape).astype("float16") for shape in ((rows, 64), (64, 64)))
+    for start in (-100, -64, -63, -49, -48, -17, -16, -5, 0, 1, 16, 17, 31, 32, 48, 65, 79, 80, 200):
+        shown = np.zeros((height, 64), np.float32)
+        low, high = max(start, 0), min(start + height, rows)
+        if low < high:
+            shown[low - start : high - start] = x[low:high]
+        out = strict.run(
+            compiled, {"X": x, "W": w, "P": np.array([start], np.int32), "Y": np.zeros((height, 64), np.float32)}, text=start in (-17, 31)
+        )
+        np.testing.assert_array_equal(out["Y"], shown @ w.astype(np.float32), err_msg=str(start))

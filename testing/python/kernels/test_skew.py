@@ -505,3 +505,44 @@ def test_slices_of_a_tile_that_late_products_share(trips, parts):
     y = strict.run(compiled, {"A": a, "B": b, "Y": np.zeros((16, width), F32)}, text=False)["Y"]
     steps = [x.astype(np.float32) for x in np.split(b, trips)]
     np.testing.assert_array_equal(y, sum(np.clip(a.astype(np.float32) @ x.T, -2, 2) @ x for x in steps))
+
+
+def under_a_guard(guarded):
+    """Blocks of rows of A A^T B behind the end of which there is nothing to do are left out as a whole, or not."""
+
+    @T.prim_func
+    def k(A: T.Tensor((4 * N, N), F16), L: T.Tensor((1,), "int32"), Y: T.Tensor((4 * N, N), F32)):
+        with T.Kernel(4) as bx:
+            q, a, p = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F16)
+            s, o = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32)
+            length = T.alloc_var("int32")
+            length = L[0]
+            if bx * N < length if guarded else True:
+                T.copy(A[bx * N, 0], q)
+                T.clear(o)
+                for k in T.Pipelined(T.ceildiv(length, N), num_stages=2):
+                    T.copy(A[k * N, 0], a)
+                    T.gemm(q, a, s, transpose_B=True, clear_accum=True)
+                    for i, j in T.Parallel(N, N):
+                        p[i, j] = T.if_then_else(k * N + j < length, T.max(s[i, j], 0.0), 0.0)
+                    T.gemm(p, a, o)
+                for i, j in T.Parallel(N, N):
+                    if bx * N + i < length:
+                        Y[bx * N + i, j] = o[i, j]
+
+    return tilelang.compile(k)
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_loops_under_a_condition(guarded):
+    """What nobody but the loop uses has a version for each iteration, whatever the loop stands under."""
+    compiled = under_a_guard(guarded)
+    assert any(s.loop_var.name == "k" for s in skewed_loops(compiled))
+    a = np.random.default_rng(0).integers(-2, 3, (4 * N, N)).astype(np.float16)
+    for length in (0, 1, N - 1, N + 1, 2 * N, 4 * N):
+        x = a[:length].astype(np.float32)
+        want = np.full((4 * N, N), 7, np.float32)
+        want[:length] = np.maximum(x @ x.T, 0).astype(np.float16).astype(np.float32) @ x
+        given = {"A": a, "L": np.array([length], np.int32), "Y": np.full((4 * N, N), 7, np.float32)}
+        out = strict.run(compiled, given, text=length == N + 1)
+        np.testing.assert_array_equal(out["Y"], want, err_msg=str(length))

@@ -1,10 +1,13 @@
 """Mixed kernels whose two vector cores meet in global memory: they divide a tensor alike, or one of them does it all."""
 
 import numpy as np
+import pytest
 import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.ir import IfThenElse, statements
+from tilelang_ascend.ir.functions import core_functions
 
 N = 32
 
@@ -251,3 +254,58 @@ def test_odd_rows_are_reduced_by_instructions():
     c = a.astype(np.float32) @ b.astype(np.float32)
     got = strict.run(compiled, {"A": a, "B": b, "Y": np.zeros_like(c)}, text=False)
     np.testing.assert_array_equal(got["Y"], c.cumsum(1) - c.max(1, keepdims=True))
+
+
+def variable_rows(rows, part):
+    """The first n rows of a softmax of A @ A^T go to C, from a row on that is data."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((rows, N), "float16"), P: T.Tensor((2,), "int32"), C: T.Tensor((2 * rows, rows), "float16")):
+        with T.Kernel(1):
+            first, n = P[0], P[1]
+            a, out = T.alloc_shared((rows, N), "float16"), T.alloc_shared((rows, rows), "float16")
+            c = T.alloc_fragment((rows, rows), "float32")
+            most, total = T.alloc_fragment((rows,), "float32"), T.alloc_fragment((rows,), "float32")
+            T.copy(A, a)
+            T.gemm(a, a, c, transpose_B=True, clear_accum=True)
+            T.reduce_max(c, most, dim=1)
+            for i, j in T.Parallel(rows, rows):
+                c[i, j] = T.exp(c[i, j] - most[i])
+            T.reduce_sum(c, total, dim=1)
+            for i, j in T.Parallel(rows, rows):
+                c[i, j] = c[i, j] / total[i]
+            if part == "tile":
+                T.copy(c, out)
+            for i, j in T.Parallel(rows, rows):
+                if i < n:
+                    C[first + i, j] = out[i, j] if part == "tile" else c[i, j]
+
+    return kernel
+
+
+@pytest.mark.parametrize("rows, part", [(64, "tile"), (64, "accumulator"), (128, "tile"), (48, "tile")])
+def test_as_many_rows_as_run_time_tells_are_divided(rows, part):
+    compiled = tilelang.compile(variable_rows(rows, part))
+    assert not [n for n in compiled.artifact.notes if "vector work" in str(n)]
+    stored = [s for s in statements(core_functions(compiled.artifact.ascend_ir)["aiv"].body) if isinstance(s, IfThenElse)]
+    assert not any("sub_block == 0" in str(s.condition) for s in stored), "one of the cores works alone"
+    a = np.random.default_rng(rows).standard_normal((rows, N)).astype(np.float16) / 2
+    product = a.astype(np.float32) @ a.astype(np.float32).T
+    want = np.exp(product - product.max(1, keepdims=True))
+    want /= want.sum(1, keepdims=True)
+    for first, n in (
+        (0, rows),
+        (3, 0),
+        (5, 1),
+        (0, rows // 2),
+        (1, rows // 2 - 1),
+        (rows, rows // 2 + 1),
+        (rows, rows),
+        (2, rows - 1),
+        (0, -4),
+    ):
+        given = {"A": a, "P": np.array([first, n], np.int32), "C": np.full((2 * rows, rows), 7, np.float16)}
+        got = strict.run(compiled, given, text=n == rows - 1)["C"].astype(np.float32)
+        expected = np.full((2 * rows, rows), 7, np.float32)
+        expected[first : first + max(n, 0)] = want[: max(n, 0)]
+        np.testing.assert_allclose(got, expected, atol=2e-3, err_msg=f"{first}, {n}")

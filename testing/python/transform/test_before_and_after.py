@@ -67,6 +67,29 @@ PAIRS = {
                     T.tl.copy(A[k, 0:64], Y[0:64])
         """,
     ),
+    "name_variables": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((8,), "int32"), A: T.Buffer((64,), "float32"), Y: T.Buffer((64,), "float32")):
+            n = T.alloc_buffer((1,), "int32", scope="local.var")
+            n[0] = 0
+            n[0] = X[0]
+            T.tl.copy(A[n[0]:n[0] + 8], Y[0:8])
+            n[0] = n[0] + 1
+            for k in range(n[0]):
+                T.tl.copy(A[k:k + 8], Y[k:k + 8])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((8,), "int32"), A: T.Buffer((64,), "float32"), Y: T.Buffer((64,), "float32")):
+            first: T.let[T.int32] = 0
+            n: T.let[T.int32] = X[0]
+            T.tl.copy(A[n:n + 8], Y[0:8])
+            n_1: T.let[T.int32] = n + 1
+            for k in range(n_1):
+                T.tl.copy(A[k:k + 8], Y[k:k + 8])
+        """,
+    ),
     "wrap_products": (
         """
         @T.prim_func
@@ -574,8 +597,14 @@ PAIRS = {
             for bx in T.serial(4, annotations={"tl.grid": 0}):
                 a = T.alloc_buffer((64,), "float32", scope="shared.ub")
                 b = T.alloc_buffer((64,), "float32", scope="shared.ub")
+                ws = T.alloc_buffer((64,), "float32", annotations={"workspace": 1})
+                ws_1 = T.alloc_buffer((64,), "float32", annotations={"workspace": 1})
                 T.tl.fill(b[0:64], T.float32(0))
                 T.tl.copy(X[0:64], a[0:64])
+                T.tl.copy(a[0:64], ws[0:64])
+                T.tl.copy(ws[0:64], b[0:64])
+                T.tl.copy(a[0:64], ws_1[0:64])
+                T.tl.copy(ws_1[0:64], X[0:64])
                 T.tl.copy(a[0:64], X[0:64])
         """,
         """
@@ -584,7 +613,10 @@ PAIRS = {
             for bx in T.serial(4, annotations={"tl.grid": 0}):
                 a = T.alloc_buffer((64,), scope="shared.ub")
                 b = T.alloc_buffer((64,), scope="shared.ub")
+                ws_1 = T.alloc_buffer((64,), annotations={"workspace": 1})
                 T.tl.copy(X[0:64], a[0:64])
+                T.tl.copy(a[0:64], ws_1[0:64])
+                T.tl.copy(ws_1[0:64], X[0:64])
                 T.tl.copy(a[0:64], X[0:64])
         """,
     ),

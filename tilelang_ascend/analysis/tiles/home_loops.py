@@ -24,7 +24,7 @@ from ...ir import (
 )
 from ...tile.conditions import is_lasting, under_one
 from ...tile.jumps import may_leave
-from ...tile.uses import is_parallel, uses_of
+from ...tile.uses import is_parallel, loads_in, uses_of
 from ..index.coverage import fill_together, read_boxes, written_boxes
 
 FEW_TRIPS = 16
@@ -52,7 +52,7 @@ def core_number(body: Stmt):
 def home_loops(stmt: Stmt, buffer, uses=uses_of, core=None) -> list[For]:
     """The loops whose iterations may each use a version of their own: innermost loops that together contain every access of
     `buffer` and each overwrite it first. Empty if there are none. `core`: see `core_number`."""
-    users = [s for s in stmts_of(stmt) if not isinstance(s, AllocBuffer) and buffer in uses(s).all]
+    users = [s for s in _in_branches(stmt, buffer) if not isinstance(s, AllocBuffer) and buffer in uses(s).all]
     loops = [s for s in users if isinstance(s, For) and not is_parallel(s)]
     if not users or len(loops) != len(users):
         return []
@@ -63,6 +63,16 @@ def home_loops(stmt: Stmt, buffer, uses=uses_of, core=None) -> list[For]:
             return []
         homes += inner or [s]
     return homes
+
+
+def _in_branches(stmt: Stmt, buffer):
+    """Statements, and those of branches whose conditions do not use `buffer` in place of these."""
+    for s in stmts_of(stmt):
+        if isinstance(s, IfThenElse) and all(x.source is not buffer for x in loads_in(s.condition)):
+            for branch in (s.then_case, s.else_case):
+                yield from _in_branches(branch, buffer) if branch is not None else ()
+        else:
+            yield s
 
 
 def overwritten_first(body: Stmt, buffer, uses=uses_of, core=None) -> bool:

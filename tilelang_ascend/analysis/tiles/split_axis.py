@@ -424,7 +424,7 @@ def _statement_needs_all(s: Stmt, division: _Division) -> str | None:
     if half is not None:
         return f"elements of '{half.name}' are read one by one"
     regions = [a for a in op_regions(s) if division.divisible(a.source)]
-    part = next((r.source for r in regions for d in division.dims(r.source) if not spans(r, d)), None)
+    part = next((r.source for r in regions for d in division.dims(r.source) if not spans(r, d) and not _ends_at_run_time(s, r, d)), None)
     if part is not None:
         return f"it works on a part of '{part.name}'"
     return (
@@ -440,6 +440,17 @@ def op_regions(s: Stmt) -> list[TensorRegion]:
 def spans(r: TensorRegion, d: int) -> bool:
     """True if a region is all of dimension `d` of its tile."""
     return const_int(r.region[d].min) == 0 and const_int(r.region[d].extent) == const_int(r.source.ty.shape[d])
+
+
+def _ends_at_run_time(s: Stmt, r: TensorRegion, d: int) -> bool:
+    """True if `s` moves the first rows of a tile from or to global memory, as many as run time tells: every part has some of them, or none."""
+    found = moved_regions(s)
+    if found is None or const_int(r.region[d].min) != 0 or const_int(r.region[d].extent) is not None:
+        return False
+    k = 0 if found[0].same_as(r) else 1
+    other = found[1 - k]
+    pairs = [(pair[k], pair[1 - k]) for pair in copy_dims(*found)]
+    return not on_chip(other.source) and any(a == d and structural_equal(r.region[a].extent, other.region[b].extent) for a, b in pairs)
 
 
 def _legal_operands(s: Stmt, regions: list[TensorRegion], division: _Division) -> bool:

@@ -135,7 +135,10 @@ class DividedBody(StmtMutator):
     def region(self, r: TensorRegion, count=None) -> TensorRegion:
         d = self.plan.dims[r.source]
         extents = [x.extent for x in r.region]
-        extents[d] = self.part(const_int(r.source.ty.shape[d])).count if count is None else imm(count)
+        part, some = self.part(const_int(r.source.ty.shape[d])), extents[d]
+        extents[d] = part.count if count is None else imm(count)
+        if const_int(some) is None:  # So many rows of the tile are moved.
+            extents[d] = tirx.max(tirx.min(extents[d], self.expr(some) - part.first), imm(0))
         return region(self.buffers[r.source], [x.min for x in r.region], extents)
 
     def match_other_side(self, old, new):
@@ -151,7 +154,7 @@ class DividedBody(StmtMutator):
         mins, extents = [x.min for x in other.region], [x.extent for x in other.region]
         if other.source not in self.spaces:
             mins[g] = mins[g] + part.first
-        extents[g] = part.count
+        extents[g] = new[ub].region[d].extent
         new[1 - ub] = region(self.buffers.get(other.source, other.source), mins, extents)
         return new
 

@@ -34,6 +34,7 @@ from ...analysis.index.nest_indices import NestIndices, ReadLimits, implied_by_b
 from ...analysis.index.nest_order import NestOrder
 from ...analysis.index.safe_values import safe_values
 from ...analysis.index.value_facts import believable, sizes_of, tell_sizes
+from ...analysis.tiles.core_kinds import uses_cube
 from ...analysis.tiles.owned_tiles import OwnedTiles
 from ...ir import (
     AllocBuffer,
@@ -72,7 +73,7 @@ from ...ir import (
     walk_expr,
 )
 from ...ir.grids import is_grid_axis, rewrite_grid_bodies
-from ...isa.base import Space
+from ...isa.base import VECTOR_CORES_PER_BLOCK, Space
 from ...tile import tile_op
 from ...tile.division import even_size, split_nest
 from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
@@ -438,7 +439,9 @@ def calls_math(e) -> bool:
 class _StageNests(StmtMutator):
     def __init__(self, chip, body: Stmt, owned: OwnedTiles, launch: _Launch, uncut: bool, inner: bool):
         ub = chip.capacity_bytes(Space.UB)
-        self.budget, self.room = int(ub * TILE_BUDGET_SHARE), int(ub * TABLE_SHARE) - fixed_tile_bytes(body)
+        # Two vector cores share the work beside a cube core, each of which has half of a tile.
+        cores = VECTOR_CORES_PER_BLOCK if uses_cube(body) else 1
+        self.budget, self.room = int(ub * TILE_BUDGET_SHARE) * cores, int(ub * TABLE_SHARE) - fixed_tile_bytes(body)
         self.most = ub - fixed_tile_bytes(body)
         self.written = uses_of(body).writes
         self.allocs: list[Stmt] = []

@@ -5,8 +5,10 @@ the start of a maximum or minimum that changes none.
 
 Before:  fill(C@ub, 0); copy(ws, C@ub[whole]); fill(m, -inf); reduce(C@ub, m, max, clear=0)
          copy(A, a@l1); copy(A, a@ub); f(a@ub, b@ub); copy(b@ub, a@l1)
+         copy(p@ub, ws); copy(ws, p@l1); g(p@ub); copy(p@ub, ws_1); copy(ws_1, p@l1)
 After:   copy(ws, C@ub[whole]); reduce(C@ub, m, max, clear=1)
          copy(A, a@ub); f(a@ub, b@ub); copy(b@ub, a@l1)
+         g(p@ub); copy(p@ub, ws_1); copy(ws_1, p@l1)
 
 Requires: placed Tile IR. Ensures: values read are unchanged.
 """
@@ -16,12 +18,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...analysis.index.coverage import writes_whole
-from ...ir import Evaluate, FloatImm, For, PrimFunc, Stmt, StmtMutator, attrs_of, dtype_of, seq, stmts_of
+from ...ir import Evaluate, FloatImm, For, PrimFunc, Stmt, StmtMutator, attrs_of, drop_allocs, dtype_of, seq, stmts_of
 from ...ir.grids import is_grid_axis
 from ...tile import COPY, FILL, REDUCE, is_op, tile_op
 from ...tile.jumps import may_leave
 from ...tile.reductions import start
-from ...tile.uses import covers_whole, on_chip, uses_of
+from ...tile.uses import covers_whole, on_chip, uses_of, workspaces
 
 
 class _Body(NamedTuple):
@@ -37,15 +39,17 @@ class _Body(NamedTuple):
 
 
 class _Drop(StmtMutator):
-    def __init__(self, read: set):
-        self.read = read
+    """read: what is read anywhere. passed: workspaces."""
+
+    def __init__(self, read: set, passed: set):
+        self.read, self.passed = read, passed
         self.next: tuple = (None, None, None)
         """A statement, what stands behind it in its block, and the loop around the block."""
 
     def visit_Evaluate(self, s: Evaluate):
         if is_op(s, COPY):
             target = s.value.args[1].source
-            if on_chip(target) and target not in self.read:
+            if (on_chip(target) or target in self.passed) and target not in self.read:
                 return None
         return s
 
@@ -120,7 +124,12 @@ def _is_overwritten(buffer, stmts: list[Stmt]) -> bool | None:
 
 def drop_dead_fills(func: PrimFunc) -> PrimFunc:
     """Apply to a placed Tile IR function."""
-    return func.with_body(_Drop(uses_of(func.body).reads).visit_block(func.body, None))
+    body, passed, read = func.body, workspaces(func.body), None
+    while read is None or passed & read != passed & uses_of(body).reads:
+        read = uses_of(body).reads
+        body = _Drop(read, passed).visit_block(body, None)
+    dead = passed - uses_of(body).all
+    return func.with_body(drop_allocs(body, dead) if dead else body)
 
 
 __all__ = ["drop_dead_fills"]

@@ -1,0 +1,120 @@
+"""name_variables: scalar variables that straight-line code sets before it reads them are names of what they are set to.
+
+Before:  v = 0; v = off[b]; copy(A[v : v + 64], a); v = off[b + 1]; for k in range(v): …
+After:   v_0 = off[b] (a name); copy(A[v_0 : v_0 + 64], a); v_1 = off[b + 1] (a name); for k in range(v_1): …
+
+What a variable is worth depends on where it is read: statements that read it do not move, and a loop whose extent it is overlaps no work of the two kinds
+of core. A name has one value. Variables that branches or loops set for what stands behind them, or iterations for each other, stay, and
+so do those of nests, each iteration of which has its own.
+
+Requires: Tile IR. Ensures: values are unchanged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    children,
+    dtype_of,
+    exprs,
+    map_children,
+    stmts_of,
+    walk_expr,
+)
+from ...tile.uses import is_parallel, is_scalar_var
+
+
+class _Accesses:
+    """Where variables are set and read: for each of both the way there, a pair (list of statements, number in it) for each list around it.
+
+    sets, reads: variable -> ways. kept: variables that something else is done with, or that nests set.
+    """
+
+    def __init__(self, body: Stmt):
+        self.sets: dict = defaultdict(list)
+        self.reads: dict = defaultdict(list)
+        self.kept: set = set()
+        self.lists = 0
+        self.go(body, (), False)
+
+    def go(self, body: Stmt, way: tuple, in_nest: bool) -> None:
+        mine, self.lists = self.lists, self.lists + 1
+        for n, s in enumerate(stmts_of(body)):
+            here = (*way, (mine, n))
+            if isinstance(s, BufferStore) and is_scalar_var(s.buffer):
+                self.sets[s.buffer].append(here)
+                if in_nest:
+                    self.kept.add(s.buffer)
+            for e in exprs(s):
+                walk_expr(e, lambda x, here=here: self.see(x, here))
+            for child in children(s):
+                self.go(child, here, in_nest or is_parallel(s))
+
+    def see(self, x, here: tuple) -> None:
+        if isinstance(x, TensorLoad) and is_scalar_var(x.source):
+            self.reads[x.source].append(here)
+        elif isinstance(x, TensorRegion) and is_scalar_var(x.source):
+            self.kept.add(x.source)
+
+    def home(self, v) -> int | None:
+        """The list that itself sets all that is ever read of a variable, before it is read; None if there is none."""
+        if v in self.kept:
+            return None
+        for home in sorted({way[-1][0] for way in self.sets[v]}):
+            inside = [way for way in self.sets[v] if any(at == home for at, _ in way)]
+            first = min(n for way in inside for at, n in way if at == home)
+            own = all(way[-1][0] == home for way in inside)
+            if own and all(any(at == home and n > first for at, n in way) for way in self.reads[v]):
+                return home
+        return None
+
+    def named(self) -> dict:
+        """Variable -> for each time it is set, in order, whether it is a name there; what it is elsewhere nobody reads."""
+        homes = {v: home for v in self.sets if (home := self.home(v)) is not None}
+        return {v: [way[-1][0] == home for way in self.sets[v]] for v, home in homes.items()}
+
+
+class _Name(StmtMutator):
+    """named: see `_Accesses.named`. worth: variable -> its name here."""
+
+    def __init__(self, named: dict):
+        self.named = {v: iter(times) for v, times in named.items()}
+        self.worth: dict = {}
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad) and e.source in self.named:
+            return self.worth[e.source]
+        return map_children(e, self.expr)
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        return None if s.buffer in self.named else s
+
+    def visit_BufferStore(self, s: BufferStore):
+        v = s.buffer
+        if v not in self.named:
+            return self.generic(s)
+        if not next(self.named[v]):
+            return None
+        name = Var(v.name, dtype_of(v))
+        bind = Bind(name, self.expr(s.value), span=s.span)
+        self.worth[v] = name
+        return bind
+
+
+def name_variables(func: PrimFunc) -> PrimFunc:
+    """Apply to a Tile IR function."""
+    named = _Accesses(func.body).named()
+    return func.with_body(_Name(named)(func.body)) if named else func
+
+
+__all__ = ["name_variables"]
