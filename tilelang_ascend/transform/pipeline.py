@@ -31,6 +31,7 @@ from .canonicalize.own_k_slices import own_k_slices
 from .canonicalize.resolve_tensor_views import resolve_tensor_views
 from .canonicalize.resolve_views import resolve_views
 from .canonicalize.separate_products import separate_products
+from .canonicalize.skip_blocks import skip_blocks
 from .canonicalize.skip_masks import skip_masks
 from .canonicalize.split_launches import split_launches
 from .canonicalize.stack_planes import stack_planes
@@ -116,6 +117,7 @@ CANONICALIZE = (
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
     Pass(merge_steps, Stage.TILE, ("chip", "notes", "merging")),
     Pass(skip_masks, Stage.TILE),
+    Pass(skip_blocks, Stage.TILE, ("notes",)),
     Pass(separate_products, Stage.TILE),
 )
 """What the user said, in fewer ways of saying it."""

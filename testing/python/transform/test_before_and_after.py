@@ -1634,6 +1634,39 @@ PAIRS = {
             T.tl.copy(o[0:16, 0:32], O[0:16, 0:32])
         """,
     ),
+    "skip_blocks": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 16), "float16"), L: T.Buffer((1,), "int32"), Y: T.Buffer((64, 16), "float32")):
+            for bx in T.serial(4, annotations={"tl.grid": 0}):
+                a = T.alloc_shared((16, 16), "float16")
+                n: T.let[T.int32] = L[0]
+                c = T.alloc_buffer((16, 16), "float32", scope="local.fragment")
+                for k in range(4):
+                    T.tl.copy(A[k * 16:k * 16 + 16, 0:16], a[0:16, 0:16])
+                    T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], k == 0], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(16):
+                        if bx * 16 + i < n:
+                            Y[bx * 16 + i, j] = c[i, j]
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 16), "float16"), L: T.Buffer((1,), "int32"), Y: T.Buffer((64, 16), "float32")):
+            for bx in T.serial(4, annotations={"tl.grid": 0}):
+                a = T.alloc_shared((16, 16), "float16")
+                n: T.let[T.int32] = L[0]
+                c = T.alloc_buffer((16, 16), "float32", scope="local.fragment")
+                if n > T.Add(bx * 16, 0):
+                    for k in range(4):
+                        T.tl.copy(A[k * 16:k * 16 + 16, 0:16], a[0:16, 0:16])
+                        T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], k == 0], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                    for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(16):
+                            if bx * 16 + i < n:
+                                Y[bx * 16 + i, j] = c[i, j]
+        """,
+    ),
     "separate_products": (
         """
         @T.prim_func

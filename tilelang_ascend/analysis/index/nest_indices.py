@@ -25,6 +25,7 @@ from ...ir import (
     is_if_then_else,
     statements,
     structural_equal,
+    substitute_expr,
     sym,
     tirx,
 )
@@ -242,4 +243,22 @@ def sides_of(cond):
     return small, large, 1 if isinstance(cond, (tirx.LT, tirx.GT)) else 0
 
 
-__all__ = ["NestIndices", "ReadLimits", "conjuncts", "implied_by_bounds", "sides_of"]
+def over_nest(cond, extents: dict, every: bool):
+    """A condition on scalars under which a comparison of integers holds for `every` value of the variables of a nest, or for some: that it does for the least
+    favourable, or the most favourable, of them. None if that is not known. extents: variable -> iterations."""
+    sides = sides_of(cond)
+    if sides is None or dtype_of(sides[0]) not in ("int32", "int64"):
+        return None
+    *ends, least = sides
+    small, large = forms = [affine(e, list(extents)) for e in ends]
+    if None in forms or any(extents[v] is None for form in forms for v in form.coeffs):
+        return None
+    corner = {}
+    for v, n in extents.items():
+        grows = large.coeffs.get(v, 0) >= small.coeffs.get(v, 0)
+        corner[v] = imm(0 if grows == every else (n or 1) - 1, dtype_of(v))
+    first, last = (substitute_expr(e, corner) for e in ends)
+    return tirx.GT(last, first) if least else tirx.GE(last, first)
+
+
+__all__ = ["NestIndices", "ReadLimits", "conjuncts", "implied_by_bounds", "over_nest", "sides_of"]

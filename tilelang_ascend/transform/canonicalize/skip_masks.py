@@ -19,9 +19,8 @@ from __future__ import annotations
 
 from functools import reduce
 
-from ...analysis.index.affine import affine
 from ...analysis.index.coverage import whole_store
-from ...analysis.index.nest_indices import conjuncts, sides_of
+from ...analysis.index.nest_indices import conjuncts, over_nest
 from ...ir import (
     Bind,
     BufferStore,
@@ -33,10 +32,8 @@ from ...ir import (
     StmtMutator,
     While,
     const_int,
-    dtype_of,
     free_vars,
     full_region,
-    imm,
     is_if_then_else,
     statements,
     structural_equal,
@@ -117,7 +114,7 @@ class _Mask:
             return None
         extents = {x.loop_var: const_int(x.extent) for x in loops}
         for keeps in (False, True):
-            tests = [_for_all(x, extents) for x in _idle_terms(value, s, keeps)]
+            tests = [over_nest(x, extents, every=True) for x in _idle_terms(value, s, keeps)]
             if tests and None not in tests and any(free_vars(x) for x in tests):
                 return cls(nest, s, keeps, reduce(tirx.And, tests))
         return None
@@ -155,24 +152,6 @@ def _idle_terms(value, s: BufferStore, keeps: bool) -> list:
 def _alternatives(condition) -> list:
     """The terms of `a or b or …`."""
     return _alternatives(condition.a) + _alternatives(condition.b) if isinstance(condition, tirx.Or) else [condition]
-
-
-def _for_all(term, extents: dict):
-    """A condition on scalars under which a comparison holds for all values of the variables of a nest: that it does for the least favourable
-    of them. None if that is not known."""
-    sides = sides_of(term)
-    if sides is None or dtype_of(sides[0]) not in ("int32", "int64"):
-        return None
-    *ends, least = sides
-    small, large = forms = [affine(e, list(extents)) for e in ends]
-    if None in forms:
-        return None
-    corner = {}
-    for v, n in extents.items():
-        grows = large.coeffs.get(v, 0) >= small.coeffs.get(v, 0)
-        corner[v] = imm(0 if grows else n - 1, dtype_of(v))
-    first, last = (substitute_expr(e, corner) for e in ends)
-    return tirx.GT(last, first) if least else tirx.GE(last, first)
 
 
 def skip_masks(func: PrimFunc) -> PrimFunc:
