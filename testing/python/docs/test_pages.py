@@ -16,6 +16,18 @@ def test_links_lead_somewhere(page):
     assert all((ROOT / link).exists() for link in links), page
 
 
+@pytest.mark.parametrize("page", sorted(str(p.relative_to(ROOT)) for p in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]))
+def test_rows_of_tables_are_as_long_as_their_heads(page):
+    table = []
+    for number, line in enumerate((ROOT / page).read_text("utf-8").splitlines(), 1):
+        line = line.strip()
+        if not line.startswith("|"):
+            table = []
+            continue
+        table.append(len(re.findall(r"(?<!\\)\|", line)))
+        assert table[-1] == table[0], f"{page}:{number}"
+
+
 @pytest.mark.parametrize("linter", lint.commands())
 def test_lint(linter):
     pytest.importorskip(linter.split()[0])
