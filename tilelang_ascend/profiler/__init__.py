@@ -23,6 +23,14 @@ class Profiler:
         self.kernel = kernel
         self.supply_type = supply_type
 
+    @property
+    def func(self) -> Callable:
+        """The kernel, under the name upstream's profiler has for it."""
+        return self.kernel
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.kernel(*args, **kwargs)
+
     def get_inputs(self, dynamic_symbolic_constraints: dict[str, int] | None = None) -> list[Any]:
         """The inputs every method uses when it is given none; equal on every call."""
         return make_inputs(self.kernel.artifact.signature, self.supply_type, dynamic_symbolic_constraints)

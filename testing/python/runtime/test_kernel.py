@@ -342,6 +342,8 @@ def test_profiler():
     profiler.assert_allclose(lambda a: a * 2, atol=0, rtol=0)
     profiler.assert_consistent(2)
     assert torch.equal(profiler.run_once(), make_scale(3000).run_once())
+    x = torch.ones(3000)
+    assert torch.equal(profiler.func(x), x * 2) and torch.equal(profiler(x), x * 2)
     with pytest.raises(AssertionError, match="3000 of 3000|elements"):
         profiler.assert_allclose(lambda a: a * 2 + 1)
     with pytest.raises(AssertionError, match="shape"):
