@@ -94,7 +94,8 @@ def compile_command(out: Path, target: str | None, gpu_script: bool, script: Pat
 def inspect_command(
     out: Path, target: str | None, gpu_script: bool, validate: bool, times: bool, script: Path, args: tuple[str, ...]
 ) -> None:
-    """Run SCRIPT and write, for every kernel, the IR after each pass (numbered, it parses back) and the memory map."""
+    """Run SCRIPT and write, for every kernel, the IR after each pass (numbered, it parses back) and the memory map. Notes say what the compiler
+    did with loops and tiles, and what it could not do."""
     from ..runtime.launches import on_launch
     from .inspect import table_of_times, write_stages
     from .validate import Recorder
@@ -108,6 +109,8 @@ def inspect_command(
         click.echo(f"{name} for {artifact.chip}: {len(paths)} dumps -> {out / name}")
         for path in paths:
             click.echo(f"  {path.name}")
+        for note in artifact.notes:
+            click.echo(f"note: {note}")
         click.echo(artifact.memory_map)
         if times:
             click.echo(table_of_times(taken))

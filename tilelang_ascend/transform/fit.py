@@ -97,7 +97,9 @@ def fit(mapped: PrimFunc, context: Context):
     else:
         in_step = with_less_skew(mapped)
         if in_step is not None and not hopeless_anyway:
-            return fit(in_step, context)
+            simpler, meaning = in_step
+            context.notes.append(f"{meaning}: {failure.fields['memory']} has no room for values of several")
+            return fit(simpler, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is None and widened is None:
         chosen = _with_more(mapped, context, chosen, versions, temporaries) or chosen

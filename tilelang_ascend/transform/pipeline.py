@@ -167,7 +167,7 @@ SHARE = (
     Pass(slice_rows, Stage.MAPPED, ("chip",)),
     Pass(separate_stores, Stage.MAPPED),
     Pass(gather_loads, Stage.MAPPED),
-    Pass(skew_stages, Stage.MAPPED),
+    Pass(skew_stages, Stage.MAPPED, ("notes",)),
     Pass(chain_tiles, Stage.MAPPED),
     Pass(expand_workspaces, Stage.MAPPED),
     Pass(split_masks, Stage.MAPPED),
@@ -478,8 +478,7 @@ def _most_versions(func: PrimFunc) -> int:
 
 def _scarcity(found: tuple) -> tuple[int, int]:
     """Barriers for all pipes, and rings that became single flags."""
-    _, _, context, stopped = found
-    return len(context.notes), stopped
+    return found[3]
 
 
 def _with_sync(mapped: PrimFunc, context: Context):
@@ -502,11 +501,13 @@ def _with_sync(mapped: PrimFunc, context: Context):
         except JumpsInTheWay:
             synced, plan = with_flags(run((guard,), leveled, inner))
     except TooManyTraces:
-        return _with_sync(in_step, context)
+        simpler, meaning = in_step
+        context.notes.append(f"{meaning}: there are too many ways to run them for all flags to be looked at")
+        return _with_sync(simpler, context)
     context.adopt(inner)
     left(sync.name, synced, sync.stage, context)
     context.notes += plan.notes
-    return synced, memory_map, context, plan.stopped
+    return synced, memory_map, context, plan.scarcity
 
 
 __all__ = ["PASSES", "Lowered", "Options", "lower"]

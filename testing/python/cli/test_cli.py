@@ -218,6 +218,15 @@ def test_inspect_prints_the_time_of_every_pass(add, tmp_path):
     assert result.exit_code == 0 and {"insert_sync", "lower_tile_ops", "passes"} <= set(result.output.split()), result.output
 
 
+def test_inspect_prints_notes(add, tmp_path):
+    path = add()
+    path.write_text(path.read_text().replace("            for i in", "            T.use_swizzle(panel_size=10)\n            for i in"))
+    (artifact,) = script.run_script(path).kernels.values()
+    notes = [f"note: {note}\n" for note in artifact.notes]
+    result = invoke("inspect", "-o", tmp_path / "o", path)
+    assert notes and result.exit_code == 0 and all(note in result.output for note in notes), result.output
+
+
 def test_inspect_validates_every_pass_on_the_arguments_of_the_first_call(add, tmp_path, monkeypatch):
     monkeypatch.setenv("TILELANG_VERIFY_PASSES", "0")  # as for users, who do not have the stages of the compilation
     result = invoke("inspect", "--validate", "-o", tmp_path / "o", add())

@@ -105,6 +105,15 @@ def round_trip(A, B, a, b, p, s, o, m, trips, n):
         T.gemm(p, b, o, clear_accum=True)
 
 
+def alternating(A, B, a, b, p, s, o, m, trips, n):
+    """An iteration multiplies what the one before has made of a product."""
+    for k in T.serial(trips):
+        T.copy(A[k * N, 0], a)
+        T.gemm(p, a, s, clear_accum=True)
+        for i, j in T.Parallel(N, N):
+            p[i, j] = T.max(s[i, j], 0.0)
+
+
 def one_of_two(A, B, a, b, p, s, o, m, trips, n):
     """The second product of an iteration takes part in the next, but only behind its first one."""
     for k in T.serial(trips):
@@ -152,6 +161,27 @@ def skewed_loops(compiled) -> list:
 
 def skewed(compiled) -> bool:
     return bool(skewed_loops(compiled))
+
+
+def taking_turns(compiled) -> list[str]:
+    """Notes that say why cube and vector cores do not overlap."""
+    return [note for note in compiled.artifact.notes if "take turns" in note]
+
+
+@pytest.mark.parametrize("body, reason, line", [
+    (left_early, "'k': an iteration may be left early", 2), (round_trip, "'k': 'o_l0c' goes from iteration to iteration", 10),
+    (alternating, "'k': 'p_ub' goes from iteration to iteration", 5),
+    (three_behind_each_other, "too many ways", None),
+], ids=lambda x: getattr(x, "__name__", ""))  # fmt: skip
+def test_a_note_says_what_keeps_the_cores_in_step(body, reason, line):
+    (note,) = taking_turns(kernel(body))
+    where = f"{__file__}:{body.__code__.co_firstlineno + line}:" if line is not None else ""
+    assert reason in note and where in note, note
+
+
+def test_no_note_where_the_cores_overlap():
+    for body in (constant, run_time, from_one, twice, one_of_two):
+        assert not taking_turns(kernel(body))
 
 
 @pytest.mark.parametrize("trips", [1, 2, 3, 5])

@@ -394,13 +394,17 @@ class _InStep(StmtMutator):
         return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=_without(s, self.annotation), span=s.span)
 
 
-def with_less_skew(func: PrimFunc) -> PrimFunc | None:
+def with_less_skew(func: PrimFunc) -> tuple[PrimFunc, str] | None:
     """`func` with the statements of vector loops in step or, if they are, with tiles one after the other or, if they are, with the statements of
-    all loops in step; None if they are."""
+    all loops in step, and what that means; None if they are."""
     loops = [s for s in statements(func.body) if isinstance(s, For)]
     skewed, chained = ([s for s in loops if a in s.annotations] for a in (SKEW, CHAINED))
-    ways = ([s for s in skewed if not works_on_cube(s)], SKEW), (chained, CHAINED), (skewed, SKEW)
-    return next((func.with_body(_InStep(*way)(func.body)) for way in ways if way[0]), None)
+    ways = (
+        ([s for s in skewed if not works_on_cube(s)], SKEW, "vector work of an iteration ends before that of the next one begins"),
+        (chained, CHAINED, "a tile ends before the next one begins"),
+        (skewed, SKEW, "cube and vector cores take turns in loops"),
+    )
+    return next(((func.with_body(_InStep(loops, what)(func.body)), text) for loops, what, text in ways if loops), None)
 
 
 def rotate_loops(func: PrimFunc) -> PrimFunc:

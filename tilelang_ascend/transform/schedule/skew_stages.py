@@ -13,6 +13,8 @@ The same of values that begin on the vector cores: what these do with a product 
 of core is one statement; vector work that waits for the cube core, and that nothing early needs, then runs late as well. In loops of the cube core alone,
 products that need a result of this iteration which has left L0C run one iteration behind.
 
+Where nothing can run late although values go there and back in every iteration, a note says which statement forbids it.
+
 A branch with products, as in kernels that skip blocks (`if Mask[k] != 0: …`), is a condition on each of its statements, which is asked again for late ones;
 names in it are worked out whether it is taken or not.
 
@@ -22,12 +24,14 @@ iterations each statement of the body is late.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Callable
+from typing import Any, Callable
 
 from ...analysis.index.known_lets import known_lets
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
+from ...errors import location_of
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -73,15 +77,26 @@ WORTH_TRIPS = 4
 """An unknown number of trips that is always smaller is not worth the branches."""
 
 
-def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> list[int] | None:
-    """Iterations by which each statement of a loop is late; None if nothing is to be gained or the body does not allow it. `own`: buffers
+@dataclass(frozen=True)
+class Obstacle:
+    """Why no statement of a loop can run late. `span`: of the statement that forbids it."""
+
+    reason: str
+    span: Any = None
+
+
+def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> list[int] | Obstacle | None:
+    """Iterations by which each statement of a loop is late; why not, if the body does not allow it; None if nothing is to be gained. `own`: buffers
     that every iteration overwrites first, and nothing else uses. `known`: what lets are worth. `constant`: whether an expression reads
     nothing the function writes."""
     body = stmts_of(loop.body)
-    if not _rotatable(loop, known, constant) or not all(_movable(s, constant) for s in body):
+    if is_parallel(loop) or const_int(loop.extent) in (0, 1):
         return None
     sides = [_by_core(s, constant) for s in body]
-    if None in sides or CUBE not in set().union(*sides):
+    found = _ends_unknown(loop, known, constant) or next(filter(None, map(_fixed, body, sides, [constant] * len(body))), None)
+    if found is not None:
+        return found
+    if CUBE not in set().union(*sides):
         return None
     uses = [uses_of(s) for s in body]
     pairs = [(i, j, shared) for i, j in combinations(range(len(body)), 2) if (shared := conflicts(uses[i], uses[j]))]
@@ -93,11 +108,20 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> 
             late = _as_late_as_possible(_as_accumulators(late, uses, pairs), stages, sides, pairs)
     else:
         late = _behind_results(body, pairs)
-    late = _together(late, own, uses, pairs)
+    alone, late = late, _together(late, own, uses, pairs)
     products = [conditions.has_product(s) for s in body]
     early = any(is_product and not n for is_product, n in zip(products, late))
     worth = any(n and (is_product or VECTOR in cores) for is_product, n, cores in zip(products, late, sides))
-    return late if early and worth else None
+    return late if early and worth else _carried(body, alone, own, pairs)
+
+
+def _carried(body: list[Stmt], late: list[int], own: set, pairs: list) -> Obstacle:
+    """What keeps statements of a loop together that might run late on their own."""
+    for i, j, shared in pairs:
+        kept = sorted(b.name for b in shared - own)
+        if late[j] > late[i] and kept:
+            return Obstacle(f"'{kept[0]}' goes from iteration to iteration", body[j].span)
+    return Obstacle("what one kind of core makes in an iteration, the other needs in the next one")
 
 
 def _together(late: list[int], own: set, uses: list[Uses], pairs: list) -> list[int]:
@@ -182,17 +206,24 @@ def _distance(loop: For, sides: list) -> int:
     return distance if trips is None else min(distance, trips - 1)
 
 
-def _rotatable(loop: For, known: sym.Analyzer, constant: Callable) -> bool:
-    """True for loops of several iterations whose ends may be asked for again behind them: the body may have written what they read."""
-    if is_parallel(loop) or const_int(loop.extent) in (0, 1) or not constant(loop.min) or not constant(loop.extent):
-        return False
-    return const_int(loop.extent) is not None or known.const_int_bound(loop.extent).max_value >= WORTH_TRIPS
+def _ends_unknown(loop: For, known: sym.Analyzer, constant: Callable) -> Obstacle | None:
+    """Why a loop has too few iterations, or has ends that may not be asked for again behind it: the body may have written what they read."""
+    if not constant(loop.min) or not constant(loop.extent):
+        return Obstacle("how often it runs depends on what the kernel writes", loop.span)
+    if const_int(loop.extent) is None and known.const_int_bound(loop.extent).max_value < WORTH_TRIPS:
+        return Obstacle(f"it runs less than {WORTH_TRIPS} times, and how often is not known", loop.span)
+    return None
 
 
-def _movable(s: Stmt, constant: Callable) -> bool:
-    if may_leave(s) or any(is_output(x) for x in statements(s)):
-        return False
-    return not isinstance(s, Bind) or constant(s.value)
+def _fixed(s: Stmt, sides: dict | None, constant: Callable) -> Obstacle | None:
+    """Why a statement cannot run in another iteration. `sides`: what it uses, by the kind of core."""
+    if may_leave(s):
+        return Obstacle("an iteration may be left early", s.span)
+    if any(is_output(x) for x in statements(s)):
+        return Obstacle("it prints", s.span)
+    if isinstance(s, Bind) and not constant(s.value):
+        return Obstacle(f"'{s.var.name}' is made of what the kernel writes", s.span)
+    return None if sides is not None else Obstacle("a statement is work of both kinds of core, or of the scalar unit", s.span)
 
 
 def _by_core(s: Stmt, constant: Callable) -> dict | None:
@@ -230,8 +261,22 @@ def _sets_scalar(s: Stmt, constant: Callable) -> bool:
     return isinstance(s, BufferStore) and is_scalar_var(s.buffer) and constant(s.value)
 
 
+def _goes_round(loop: For) -> bool:
+    """True if values go from cube to vector cores in a loop, and others from vector to cube cores."""
+    reads: dict = {CUBE: set(), VECTOR: set()}
+    writes: dict = {CUBE: set(), VECTOR: set()}
+    for s in statements(loop.body):
+        found = own_uses(s)
+        side = _side(found)
+        if side in reads:
+            reads[side] |= found.reads
+            writes[side] |= found.writes
+    return bool(writes[CUBE] & reads[VECTOR]) and bool(writes[VECTOR] & reads[CUBE])
+
+
 class _Skew(StmtMutator):
-    def __init__(self, body: Stmt):
+    def __init__(self, body: Stmt, notes: list):
+        self.notes = notes
         uses, core = KnownUses(), core_number(body)
         self.known, self.written = known_lets(body), uses_of(body).writes
         self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body)}
@@ -247,12 +292,23 @@ class _Skew(StmtMutator):
             body += conditions.apart(x, self.constant) or [x]
         return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
 
+    def tell(self, s: For, obstacle: Obstacle) -> None:
+        """A note on a loop whose values go round, if that is not so of a loop inside."""
+        if not _goes_round(s) or any(isinstance(x, For) and x is not s and _goes_round(x) for x in statements(s)):
+            return
+        where = location_of(obstacle.span)
+        self.notes.append(
+            f"cube and vector cores take turns in the loop over '{s.loop_var.name}': {obstacle.reason}" + (f" ({where})" if where else "")
+        )
+
     def visit_For(self, s: For):
         whole = self.generic(s)
         own = {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)}
         new = self.divided(whole)
         offsets = offsets_of(new, own, self.known, self.constant)
-        if offsets is None:
+        if isinstance(offsets, Obstacle):
+            self.tell(s, offsets)
+        if not isinstance(offsets, list):
             return whole
         notes = {**dict(s.annotations), SKEW: " ".join(map(str, offsets))}
         if not loads_in(s.extent):
@@ -261,9 +317,9 @@ class _Skew(StmtMutator):
         return seq(Bind(trips, s.extent), For(s.loop_var, s.min, trips, s.kind, new.body, annotations=notes, span=s.span))
 
 
-def skew_stages(func: PrimFunc) -> PrimFunc:
-    """Apply to a mapped Tile IR function."""
-    return func.with_body(_Skew(func.body)(func.body))
+def skew_stages(func: PrimFunc, notes: list | None = None) -> PrimFunc:
+    """Apply to a mapped Tile IR function. Why loops stay in step is added to `notes`."""
+    return func.with_body(_Skew(func.body, [] if notes is None else notes)(func.body))
 
 
 __all__ = ["skew_stages"]
