@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
+from unittest import mock
 
 
 def few_cores(name: str, cores: int):
@@ -47,6 +49,28 @@ def sums_in_parts():
     return before_nests(parted)
 
 
+@contextmanager
+def sums_apart(every: bool):
+    """Inside, kernels are lowered as if L0C had no room for any of their accumulators, nor for sums that go on: vector cores add up what products of a
+    loop, or `every` single one, make."""
+    from tilelang_ascend.transform import pipeline
+    from tilelang_ascend.transform.driver import Apart
+
+    usual, rewrites = pipeline.run, sys.modules[pipeline.separate_products.__module__]
+
+    def run(passes, ir, context, **wanted):
+        return usual(passes, ir, context, apart=Apart.ALL if every else Apart.LOOPS, **wanted)
+
+    with mock.patch.object(pipeline, "run", run), mock.patch.object(rewrites, "large_sums", lambda sums, room: list(sums)), sums_in_parts():
+        yield
+
+
+def scarce_l0c(seed: int):
+    """The context for a program whose accumulators may have to do with less of L0C than there is."""
+    ways = {5: sums_in_parts, 3: partial(sums_apart, False), 7: partial(sums_apart, True)}
+    return ways.get(seed % 8, nullcontext)()
+
+
 def outcome(seed: int, where: str, text: str, models: Callable, arrays: dict, scalars: dict | None = None, notes: list | None = None):
     """(results by name, None) of a strict run of a program, (None, "refused: …" or what is wrong) if there is none.
 
@@ -67,7 +91,7 @@ def outcome(seed: int, where: str, text: str, models: Callable, arrays: dict, sc
     name, cores = rng.choice(("a2", "a2", "a3", "a5")), rng.choice((2, 4))
     try:
         func = trace(text, where)
-        with models(seed), sums_in_parts() if seed % 8 == 5 else nullcontext():
+        with models(seed), scarce_l0c(seed):
             lowered = pipeline.lower(func, few_cores(name, cores), keep_stages=True)
         if notes is not None:
             notes += lowered.notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from ..ir import (
@@ -30,10 +31,10 @@ from ..ir import (
     structural_equal,
     tirx,
 )
-from . import GEMM, is_op, with_args
-from .clears import gemm_args, multiplies_own, zero_fill
+from . import GEMM, is_op, tile_op, with_args
+from .clears import gemm_args, is_zero_fill, multiplies_own, zero_fill
 from .jumps import may_leave
-from .uses import own_uses, uses_of
+from .uses import covers_whole, own_uses, uses_of
 
 ACCUMULATED_IN = {"float16": "float32", "bfloat16": "float32"}
 """L0C holds 32-bit numbers; the way out rounds them to the dtype the user gave the accumulator."""
@@ -54,7 +55,9 @@ class _Product:
         self.buffer = decl_buffer(shape, ACCUMULATED_IN.get(dtype_of(c), dtype_of(c)), f"{c.name}_product", scope=scope_of(c))
 
     def add(self, span) -> Stmt:
-        """The statement that adds it."""
+        """The statement that adds it, or stores it where it is all there is."""
+        if const_int(self.start) == 1:
+            return tile_op("copy", full_region(self.buffer), self.target, span=span)
         c, dtype = self.target.source, dtype_of(self.buffer)
         axes = [(tirx.Var(f"i{k}", "int32"), imm(n)) for k, n in enumerate(int(n) for n in self.buffer.ty.shape)]
         inner = [v for v, _ in axes]
@@ -62,13 +65,14 @@ class _Product:
         old, new = as_dtype(BufferLoad(c, outer), dtype), BufferLoad(self.buffer, inner)
         if const_int(self.start) is None:
             old = tirx.if_then_else(self.start, imm(0, dtype), old)
-        value = as_dtype(new if const_int(self.start) else old + new, dtype_of(c))
-        return parallel_nest(axes, BufferStore(c, value, outer), span)
+        return parallel_nest(axes, BufferStore(c, as_dtype(old + new, dtype_of(c)), outer), span)
 
 
 class _Separate(StmtMutator):
-    def __init__(self, apart: set):
-        self.apart, self.allocs = apart, []
+    """alone: those of the products `apart` that do not go together with others of their loop."""
+
+    def __init__(self, apart: set, alone: Set):
+        self.apart, self.alone, self.allocs = apart, alone, []
 
     def visit_SeqStmt(self, s: SeqStmt):
         return self.statements(list(s.seq))
@@ -81,7 +85,9 @@ class _Separate(StmtMutator):
                 out.append(self.visit(block.pop(0)))
             else:
                 # What is left may hold products for other accumulators.
-                block = self.separated(target, block[:taken]) + block[taken:]
+                cleared = _cleared(out, target, block[:taken])
+                block = self.separated(target, block[:taken], cleared is not None) + block[taken:]
+                out = [s for s in out if s is not cleared]
         return seq(*out)
 
     def visit_Evaluate(self, s: Evaluate):
@@ -96,20 +102,22 @@ class _Separate(StmtMutator):
         """(region, n): the first n statements of a block do nothing with an accumulator but add products to one region of it, and the first
         of them is to be taken apart; statements in between may do what else they like but leave the iteration. (None, 0) if there is no such
         region."""
-        found = next((t for g in statements(block[0]) if g in self.apart and (t := only_target(block[0], g.value.args[2].source))), None)
+        inside = [g for g in statements(block[0]) if g in self.apart and (g is block[0] or g not in self.alone)]
+        found = next((t for g in inside if (t := only_target(block[0], g.value.args[2].source))), None)
         taken = 0
         for n, s in enumerate(block if found is not None else [], 1):
             other = only_target(s, found.source)
             if n == 1 or other is not None and _same_place(other, found) and _plain(s, found.source) and not multiplies_own(s):
                 taken = n
-                if not _plain(s, found.source):
+                if s in self.alone or not _plain(s, found.source):
                     break
             elif found.source in uses_of(s).all or _variables(found) & _definitions(s) or may_leave(s):
                 break
         return found, taken
 
-    def separated(self, target: TensorRegion, block: list) -> list:
-        start = imm(False, "bool") if _plain(block[0], target.source) else gemm_args(block[0])[3]
+    def separated(self, target: TensorRegion, block: list, cleared: bool) -> list:
+        """`block` with a tile of its own for the products, and what adds it; `cleared`: to zeros."""
+        start = imm(cleared, "bool") if cleared or _plain(block[0], target.source) else gemm_args(block[0])[3]
         product = _Product(target, start)
         self.allocs.append(AllocBuffer(product.buffer))
         retarget, span = _Retarget(target.source, product.buffer), block[-1].span
@@ -127,6 +135,18 @@ class _Retarget(StmtMutator):
         if args is None or not args[2].source.same_as(self.old):
             return s
         return with_args(s, [*args[:2], full_region(self.new), imm(False, "bool")])
+
+
+def _cleared(front: list, target: TensorRegion, block: list) -> Stmt | None:
+    """The fill with zero that nothing but the products of `block` finds: the statement in `front` of them that used their accumulator last."""
+    c = target.source
+    for s in reversed(front):
+        if may_leave(s):
+            return None
+        if c in uses_of(s).all:
+            alone = is_zero_fill(s) and covers_whole(s.value.args[0]) and covers_whole(target) and not any(map(multiplies_own, block))
+            return s if alone else None
+    return None
 
 
 def only_target(s: Stmt, c) -> TensorRegion | None:
@@ -171,9 +191,9 @@ def _definitions(s: Stmt) -> set:
     return loops | binds | uses_of(s).writes
 
 
-def separated(body: Stmt, apart: set) -> Stmt:
-    """`body` with the gemms of `apart` taken apart."""
-    separate = _Separate(apart)
+def separated(body: Stmt, apart: set, alone: Set = frozenset()) -> Stmt:
+    """`body` with the gemms of `apart` taken apart, those that are `alone` each by itself in every iteration."""
+    separate = _Separate(apart, alone)
     new = separate.visit(body)
     return seq(*separate.allocs, new)
 

@@ -6,6 +6,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Callable
 
 from .. import env
@@ -34,6 +35,15 @@ class Options:
     cann: int = 8
 
 
+class Apart(IntEnum):
+    """Which products are made apart from what they are added to: those that have to be, those of loops for accumulators that L0C has no room for
+    too, or every one for them."""
+
+    FOUND = 0
+    LOOPS = 1
+    ALL = 2
+
+
 @dataclass
 class Context:
     """What passes may ask for, and what they tell the user.
@@ -42,7 +52,7 @@ class Context:
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
     transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: whether such steps may
     be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. narrow: products are made in parts of few columns. parts:
-    tiles are worked on in so many of them.
+    tiles are worked on in so many of them. apart: which products are made apart from what they are added to, here and in all attempts.
     """
 
     chip: Any
@@ -58,10 +68,11 @@ class Context:
     in_pieces: int = 0
     narrow: bool = False
     parts: int = 1
+    apart: Apart = Apart.FOUND
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
-        return Context(self.chip, self.options, self.keep, self.verify, times=self.times)
+        return Context(self.chip, self.options, self.keep, self.verify, times=self.times, apart=self.apart)
 
     def adopt(self, other: Context) -> None:
         """Continue with what an attempt has found."""
@@ -153,4 +164,4 @@ def left(name: str, ir, stage: Stage, context: Context) -> None:
         check_stage(ir, stage, name)
 
 
-__all__ = ["Context", "Options", "Pass", "left", "run"]
+__all__ = ["Apart", "Context", "Options", "Pass", "left", "run"]

@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 from ..analysis.dependence.trace import TooManyTraces
 from ..analysis.tiles.core_kinds import uses_cube
+from ..analysis.tiles.large_sums import accumulators, large_sums
 from ..collector import PAUSED_COLLECTOR
 from ..errors import OutOfMemory, TilelangAscendError, UnsupportedConstruct, location_of
 from ..ir import AllocBuffer, IRModule, PrimFunc, const_int, scope_of, statements, structural_equal
@@ -44,7 +45,7 @@ from .cores.close_cores import close_cores
 from .cores.meet_cores import meet_cores
 from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
-from .driver import Context, Options, Pass, left, run
+from .driver import Apart, Context, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, fit
 from .lower.fresh_elements import fresh_elements
 from .memory.separate_stores import separate_stores
@@ -118,7 +119,7 @@ CANONICALIZE = (
     Pass(merge_steps, Stage.TILE, ("chip", "notes", "merging")),
     Pass(skip_masks, Stage.TILE),
     Pass(skip_blocks, Stage.TILE, ("notes",)),
-    Pass(separate_products, Stage.TILE),
+    Pass(separate_products, Stage.TILE, ("chip", "notes", "apart")),
 )
 """What the user said, in fewer ways of saying it."""
 PLACE = (
@@ -241,8 +242,28 @@ def lower(
 
 
 def _lower_launch(func: PrimFunc, context: Context):
-    """(functions of the cores, memory map) of a function with one grid. Serial loops over elements are nests, unless there is no room for one, or
-    another reason against it."""
+    """(functions of the cores, memory map) of a function with one grid. Sums that L0C has no room for, whatever is tried, are added up by vector
+    cores."""
+    try:
+        return _with_nests(func, context)
+    except OutOfMemory as error:
+        if not large_sums(accumulators(func.body), context.chip.capacity_bytes(Space.L0C)):
+            raise
+        failure = error
+    for apart in (Apart.LOOPS, Apart.ALL):
+        attempt = context.attempt()
+        attempt.apart = apart
+        try:
+            lowered = _with_nests(func, attempt)
+        except TilelangAscendError:
+            continue
+        context.adopt(attempt)
+        return lowered
+    raise failure
+
+
+def _with_nests(func: PrimFunc, context: Context):
+    """The same. Serial loops over elements are nests, unless there is no room for one, or another reason against it."""
     attempt = context.attempt()
     try:
         lowered = _with_steps(func, attempt)

@@ -26,9 +26,9 @@ def small_l0c(monkeypatch):
     monkeypatch.setattr(ChipSpec, "capacity_bytes", lambda chip, space: L0C_BYTES if space is Space.L0C else usual(chip, space))
 
 
-def run(kernel, text=True, **arrays):
+def run(kernel, text=True, target="a2", **arrays):
     """The strict run of a kernel with sums in parts. Arrays hold small integers: sums are exact in any order."""
-    compiled = tilelang.compile(kernel)
+    compiled = tilelang.compile(kernel, target=target)
     assert any("sums are larger than L0C" in note for note in compiled.artifact.notes), compiled.artifact.notes
     return strict.run(compiled, arrays, {}, text=text)
 
@@ -222,7 +222,8 @@ def test_what_other_parts_have_to_make_first():
     def running(A: T.Tensor((N, steps * 32), F16), B: T.Tensor((N, N), F16), Y: T.Tensor((N, N), F32), Z: T.Tensor((N,), F32)):
         with T.Kernel(1, threads=128):
             a, p, b = T.alloc_shared((N, 32), F16), T.alloc_shared((32, N), F16), T.alloc_shared((N, N), F16)
-            c, most = T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            c, d, most = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
             T.copy(B, b)
             T.clear(c)
             T.fill(most, 1)
@@ -232,21 +233,199 @@ def test_what_other_parts_have_to_make_first():
                     p[i, j] = T.min(most[j], 2.0)
                 T.gemm(a, p, c)
                 T.reduce_max(c, most, dim=0)
-            T.copy(c, Y)
+            finish(c, d, rows, columns)
+            T.copy(d, Y)
             T.copy(most, Z)
 
     a, most, p = whole(N, steps * 32, low=-1, high=2), np.ones(N, F32), np.zeros((N, N), F32)
     for s in range(steps):
         p = p + product(a[:, s * 32 : s * 32 + 32], np.broadcast_to(np.minimum(most, 2), (32, N)).astype(F16))
         most = p.max(0)
-    try:
-        compiled = tilelang.compile(running)
-    except OutOfMemory as error:
-        assert "L0C" in str(error)
-        return
-    out = strict.run(compiled, dict(A=a, B=whole(N, N), Y=np.zeros((N, N), F32), Z=np.zeros(N, F32)), {})
-    np.testing.assert_array_equal(out["Y"], p)
+    out = run(running, A=a, B=whole(N, N), Y=np.zeros((N, N), F32), Z=np.zeros(N, F32))
+    np.testing.assert_array_equal(out["Y"], both_ways(p))
     np.testing.assert_array_equal(out["Z"], most)
+
+
+def signed_permutations(*shape):
+    """Matrices whose products are as small as they are, one entry off: sums are exact however many are multiplied."""
+    flat = np.zeros((int(np.prod(shape)), N, N), F16)
+    for x in flat:
+        x[np.arange(N), RNG.permutation(N)] = RNG.choice([-1, 1], N)
+        x[0, 5] += 1
+    return flat.reshape(*shape, N, N)
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+def test_sums_made_anew_and_read_behind_the_loop(target):
+    """Every step needs all of the step before, as rows and as columns."""
+    steps = 3
+
+    @T.prim_func
+    def power(A: T.Tensor((2, N, N), F16), S: T.Tensor((2,), I32), Y: T.Tensor((2, N, N), F32)):
+        with T.Kernel(2, threads=128) as b:
+            a, c = T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F32)
+            T.copy(A[b, 0, 0], a)
+            T.clear(c)
+            for _ in T.serial(S[b]):
+                T.gemm(a, a, c, clear_accum=True)
+                T.copy(c, a)
+            T.copy(c, Y[b, 0, 0])
+
+    a = signed_permutations(2)
+    want = [np.zeros((N, N), F32), a[1].astype(F32)]
+    for _ in range(steps):
+        want[1] = want[1] @ want[1]
+    out = run(power, target=target, A=a, S=np.array([0, steps], I32), Y=np.zeros((2, N, N), F32))
+    np.testing.assert_array_equal(out["Y"], want)
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+def test_sums_that_replace_an_operand(target):
+    """By columns first, then by rows: no part of the next sum can begin before all of this one are made."""
+
+    @T.prim_func
+    def chained(A: T.Tensor((N, N), F16), B: T.Tensor((N, N), F16), D: T.Tensor((N, N), F16), Y: T.Tensor((N, N), F32)):
+        with T.Kernel(1, threads=128):
+            a, b, c = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F32)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, a)
+            T.copy(D, b)
+            T.gemm(b, a, c, clear_accum=True)
+            T.copy(c, b)
+            T.gemm(b, a, c)
+            T.copy(c, Y)
+
+    a, b, d = (whole(N, N, low=-1, high=2) for _ in range(3))
+    p = product(a, b)
+    q = product(d, p)
+    out = run(chained, target=target, A=a, B=b, D=d, Y=np.zeros((N, N), F32))
+    np.testing.assert_array_equal(out["Y"], q + product(q, p))
+
+
+def test_steps_that_multiply_what_they_make():
+    """A step of Newton and Schulz: both products are joined by rows and by columns, and replace what they are made of."""
+    steps = 2
+
+    @T.prim_func
+    def inverted(A: T.Tensor((N, N), F16), Y: T.Tensor((N, N), F16)):
+        with T.Kernel(1, threads=128):
+            x, g, c = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F32)
+            T.copy(A, x)
+            for _ in T.serial(steps):
+                T.gemm(x, x, c, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(N, N):
+                    g[i, j] = T.if_then_else(i == j, 2.0, 0.0) - c[i, j]
+                T.gemm(g, x, c, clear_accum=True)
+                T.copy(c, x)
+            T.copy(x, Y)
+
+    a = signed_permutations()
+    x = a.astype(F32)
+    for _ in range(steps):
+        x = (2 * np.eye(N, dtype=F32) - x @ x.T) @ x
+    np.testing.assert_array_equal(run(inverted, A=a, Y=np.zeros((N, N), F16))["Y"], x)
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+@pytest.mark.parametrize("other", ["zeros", "product"])
+def test_sums_that_begin_in_two_branches(other, target):
+    blocks = 3
+
+    @T.prim_func
+    def chosen(
+        A: T.Tensor((blocks, N, N), F16), B: T.Tensor((2, N, N), F16), I: T.Tensor((blocks,), I32), Y: T.Tensor((blocks, N, N), F32)
+    ):
+        with T.Kernel(blocks, threads=128) as bx:
+            a, b, c, d = (
+                T.alloc_shared((N, 32), F16),
+                T.alloc_shared((32, N), F16),
+                T.alloc_fragment((N, N), F32),
+                T.alloc_fragment((N, N), F32),
+            )
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
+            if I[bx] > 0:
+                T.clear(c)
+                for s in T.Pipelined(N // 32, num_stages=2):
+                    T.copy(A[bx, 0:N, s * 32 : s * 32 + 32], a)
+                    T.copy(B[0, s * 32 : s * 32 + 32, 0:N], b)
+                    T.gemm(a, b, c)
+            else:
+                if other == "zeros":
+                    T.clear(c)
+                else:
+                    T.copy(A[bx, 0:N, 0:32], a)
+                    T.copy(B[1, 0:32, 0:N], b)
+                    T.gemm(a, b, c, clear_accum=True)
+                    T.gemm(a, b, c)
+            finish(c, d, rows, columns)
+            T.copy(d, Y[bx, 0, 0])
+
+    a, b, which = whole(blocks, N, N), whole(2, N, N), np.array([1, 0, 2], I32)
+    rest = [0 if other == "zeros" else 2 * product(x[:, :32], b[1, :32]) for x in a]
+    p = np.stack([product(x, b[0]) if i > 0 else product(x, b[0]) * 0 + r for x, i, r in zip(a, which, rest)])
+    out = run(chosen, target=target, A=a, B=b, I=which, Y=np.zeros((blocks, N, N), F32))
+    np.testing.assert_array_equal(out["Y"], both_ways(p))
+
+
+def test_steps_of_one_sum_that_differ():
+    """Steps of a loop whose products join rows and columns, or do not, as data says."""
+    steps = 3
+
+    @T.prim_func
+    def mixed(A: T.Tensor((steps, N, 32), F16), B: T.Tensor((steps, 32, N), F16), I: T.Tensor((steps,), I32), Y: T.Tensor((N, N), F32)):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((N, 32), F16), T.alloc_shared((32, N), F16)
+            c, d = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32)
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
+            T.clear(c)
+            for s in T.serial(steps):
+                if I[s] > 0:
+                    T.copy(A[s, 0, 0], a)
+                    T.copy(B[s, 0, 0], b)
+                    T.gemm(a, b, c)
+                else:
+                    T.copy(A[s, 0, 0], a)
+                    T.gemm(a, a, c, transpose_B=True)
+            finish(c, d, rows, columns)
+            T.copy(d, Y)
+
+    a, b, which = whole(steps, N, 32), whole(steps, 32, N), np.array([1, 0, 1], I32)
+    p = sum(product(x, y) if i > 0 else product(x, x.T) for x, y, i in zip(a, b, which))
+    out = run(mixed, A=a, B=b, I=which, Y=np.zeros((N, N), F32))
+    np.testing.assert_array_equal(out["Y"], both_ways(p))
+
+
+def test_operands_that_every_step_changes():
+    """What a step leaves for the next one, all parts would change: products are added up one by one."""
+    steps = 3
+
+    @T.prim_func
+    def decaying(A: T.Tensor((N, N), F32), B: T.Tensor((steps, N, N), F16), Y: T.Tensor((N, N), F32)):
+        with T.Kernel(1, threads=128):
+            x, a, b = T.alloc_fragment((N, N), F32), T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16)
+            c, d = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32)
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
+            T.copy(A, x)
+            T.clear(c)
+            for s in T.serial(steps):
+                T.copy(B[s, 0, 0], b)
+                T.copy(x, a)
+                T.gemm(a, b, c)
+                T.gemm(b, a, c, transpose_A=True)
+                for i, j in T.Parallel(N, N):
+                    x[i, j] = x[i, j] * -2.0 + 1.0
+            finish(c, d, rows, columns)
+            T.copy(d, Y)
+
+    a, b, p = whole(N, N, dtype=F32), whole(steps, N, N, low=-1, high=2), 0
+    x = a
+    for s in range(steps):
+        p = p + product(x, b[s]) + product(b[s].T, x)
+        x = x * -2 + 1
+    out = run(decaying, A=a, B=b, Y=np.zeros((N, N), F32))
+    np.testing.assert_array_equal(out["Y"], both_ways(p))
 
 
 def test_without_them_it_does_not_fit(monkeypatch):

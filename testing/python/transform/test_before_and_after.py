@@ -10,6 +10,7 @@ from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import TilelangAscendError
 from tilelang_ascend.ir import IRModule, PrimFunc, parse, same_program
 from tilelang_ascend.transform import pipeline
+from tilelang_ascend.transform.driver import Apart
 from tilelang_ascend.transform.stages import Stage
 
 CHIP = get_chip("a2")
@@ -1698,6 +1699,44 @@ PAIRS = {
                         c[i0, i1] = c[i0, i1] + c_product[i0, i1]
         """,
     ),
+    "separate_products, for sums larger than L0C": (
+        """
+        @T.prim_func
+        def main(C: T.Buffer((256, 256), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_shared((256, 256), "float16")
+                c = T.alloc_buffer((256, 256), "float32", scope="local.fragment")
+                for s in range(3):
+                    T.tl.fill(c[0:256, 0:256], T.float32(0))
+                    for k in range(2):
+                        T.Call("tl.gemm", [a[0:256, 0:256], a[0:256, 0:256], c[0:256, 0:256], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(c[0:256, 0:256], a[0:256, 0:256])
+                    T.Call("tl.gemm", [a[0:256, 0:256], a[0:256, 0:256], c[0:256, 0:256], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(c[0:256, 0:256], C[0:256, 0:256])
+        """,
+        """
+        @T.prim_func
+        def main(C: T.Buffer((256, 256), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                c_product = T.alloc_buffer((256, 256), scope="local.fragment")
+                c_product_1 = T.alloc_buffer((256, 256), scope="local.fragment")
+                a = T.alloc_shared((256, 256), "float16")
+                c = T.alloc_buffer((256, 256), scope="local.fragment")
+                for s in range(3):
+                    T.tl.fill(c_product[0:256, 0:256], T.float32(0.0))
+                    for k in range(2):
+                        T.Call("tl.gemm", [a[0:256, 0:256], a[0:256, 0:256], c_product[0:256, 0:256], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(c_product[0:256, 0:256], c[0:256, 0:256])
+                    T.tl.copy(c[0:256, 0:256], a[0:256, 0:256])
+                    T.tl.fill(c_product_1[0:256, 0:256], T.float32(0.0))
+                    T.Call("tl.gemm", [a[0:256, 0:256], a[0:256, 0:256], c_product_1[0:256, 0:256], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    for i0 in T.parallel(256, annotations={"tl.parallel": 2}):
+                        for i1 in T.parallel(256):
+                            c[i0, i1] = c[i0, i1] + c_product_1[i0, i1]
+                T.tl.copy(c[0:256, 0:256], C[0:256, 0:256])
+        """,
+        {"apart": Apart.LOOPS},
+    ),
     "separate_stores": (
         """
         @T.prim_func
@@ -2364,6 +2403,7 @@ def applied(name: str, ir, wanted: dict):
         "inner": False,
         "placed": False,
         "room": 1 / 4,
+        "apart": Apart.FOUND,
         "fast_math": True,
         **wanted,
     }

@@ -11,6 +11,9 @@ that does nothing else with it.
 
 A product is whole pieces of 16 x 16 in L0C. One for a part of an accumulator that begins or ends between them is a product of its own, too.
 
+Where L0C has no room for accumulators, nor for what parts of them would have to leave there for each other, the largest of them are tiles of the
+vector cores, and all products for them are taken apart: loop by loop or, if that is not enough, one by one.
+
 Requires: Tile IR without views, clears as fills where they can be. Ensures: no gemm accumulates on what a vector statement may have written, nor
 into a part of a tile that is no whole pieces.
 """
@@ -20,6 +23,7 @@ from __future__ import annotations
 from typing import Collection
 
 from ...analysis.index.value_facts import ValueFacts, facts_about, walk_with_facts
+from ...analysis.tiles.large_sums import accumulators, large_sums
 from ...ir import (
     Break,
     Continue,
@@ -37,11 +41,13 @@ from ...ir import (
     tirx,
 )
 from ...ir.grids import rewrite_grid_bodies
+from ...isa.base import Space
 from ...isa.units import FRACTAL_ROWS
 from ...tile import GEMM, is_op
 from ...tile.clears import gemm_args, is_zero_fill, multiplies_own
 from ...tile.products import separated
 from ...tile.uses import covers_whole, is_parallel, uses_of
+from ..driver import Apart
 
 CUBE, VECTOR = "cube", "vector"
 
@@ -141,15 +147,22 @@ def _whole_pieces(c: TensorRegion, facts: ValueFacts | None) -> bool:
     return True
 
 
-def separate_products(func: PrimFunc) -> PrimFunc:
-    """Apply to a Tile IR function."""
+def separate_products(func: PrimFunc, chip=None, notes: list | None = None, apart: Apart = Apart.FOUND) -> PrimFunc:
+    """Apply to a Tile IR function. apart: which products for accumulators that L0C of the `chip` has no room for are taken apart."""
     between = _between_pieces(func)
 
     def rewrite(body):
-        apart = products_to_separate(body, between)
-        if not apart:
+        large = large_sums(accumulators(body), chip.capacity_bytes(Space.L0C)) if apart is not Apart.FOUND else ()
+        for_large = {s for s in statements(body) if is_op(s, GEMM) and s.value.args[2].source in large}
+        found = products_to_separate(body, between | for_large)
+        if for_large and notes is not None:
+            names = ", ".join(f"'{b.name}'" for b in large)
+            notes.append(
+                f"sums are larger than {Space.L0C.name}, and parts of them cannot be made alone: vector cores add up products for {names}"
+            )
+        if not found:
             return body
-        return separated(body, apart)
+        return separated(body, found, for_large if apart is Apart.ALL else frozenset())
 
     return rewrite_grid_bodies(func, rewrite)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...analysis.tiles.home_loops import overwritten_first
+from ...analysis.tiles.large_sums import large_sums, sum_bytes
 from ...analysis.tiles.split_axis import SplitPlan, plan_along
 from ...analysis.tiles.split_globals import is_global
 from ...ir import (
@@ -30,6 +31,7 @@ from ...ir import (
     Stmt,
     StmtMutator,
     Var,
+    While,
     const_int,
     decl_buffer,
     dtype_of,
@@ -60,15 +62,14 @@ VERSIONS = 2
 def part_accumulators(func: PrimFunc, chip, notes: list) -> PrimFunc:
     """`func` with the largest of its accumulators in parts, so that all of them together have room; those that cannot be stay whole."""
     room = chip.capacity_bytes(Space.L0C)
-    sums = sorted({s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer) and scope_of(s.buffer) == "local.l0c"}, key=_order)
-    if sum(map(fixed_bytes, sums)) <= room:
+    sums = {s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer) and scope_of(s.buffer) == "local.l0c"}
+    large = large_sums(sums, room)
+    if not large:
         return func
-    large = []
-    while sum(map(fixed_bytes, sums)) > room // 2:
-        large.append(sums.pop())
+    small = sums - set(large)
     body = _through_gm(_with_own_columns(func.body, large), large)
     while large:
-        parts = _Parts(body, large, sums, room)
+        parts = _Parts(body, large, small, room)
         new = parts.of(body)
         if new is not None:
             names = ", ".join(f"'{c.name}'" for c in large if c in parts.smaller)
@@ -76,10 +77,6 @@ def part_accumulators(func: PrimFunc, chip, notes: list) -> PrimFunc:
             body = redeclared(new, parts.smaller)
         large = [c for c in large[1:] if c not in parts.smaller]
     return func.with_body(body)
-
-
-def _order(b) -> tuple:
-    return fixed_bytes(b), b.name
 
 
 @dataclass(frozen=True)
@@ -99,9 +96,9 @@ class _Parts:
     """What makes the first of `sums`, and those that go with it, in parts that have the `room` which `small` sums leave: others live at the same time only
     if they are made inside. smaller: tile -> what stands for it. number: of parts."""
 
-    def __init__(self, body: Stmt, sums: list, small: list, room: int):
+    def __init__(self, body: Stmt, sums: list, small: set, room: int):
         self.body, self.sums, self.small, self.smaller, self.number = body, sums, small, {}, 0
-        self.room = room - sum(map(fixed_bytes, small))
+        self.room = room - sum(map(sum_bytes, small))
         self.c = sums[0]
 
     def of(self, s: Stmt) -> Stmt | None:
@@ -119,10 +116,16 @@ class _Parts:
         if isinstance(s, For) and not is_parallel(s):
             new = self.of(s.body)
             return new if new is None else For(s.loop_var, s.min, s.extent, s.kind, new, annotations=dict(s.annotations), span=s.span)
-        if isinstance(s, IfThenElse) and s.else_case is None:
-            new = self.of(s.then_case)
-            return new if new is None else IfThenElse(s.condition, new, None, span=s.span)
-        return None
+        if isinstance(s, While):
+            new = self.of(s.body)
+            return new if new is None else While(s.condition, new, span=s.span)
+        arms = [s.then_case, s.else_case] if isinstance(s, IfThenElse) else []
+        users = _users(arms, {self.c})
+        if len(users) != 1:
+            return None
+        (at,) = users
+        arms[at] = self.of(arms[at])
+        return None if arms[at] is None else IfThenElse(s.condition, *arms, span=s.span)
 
     def grouped(self, body: list[Stmt]) -> Stmt | None:
         """A list of statements with those that use the accumulator in parts."""
@@ -185,8 +188,8 @@ class _Parts:
 
 
 def _users(body: list[Stmt], buffers: set) -> set[int]:
-    """Positions of the statements of a list that use some of `buffers`."""
-    return {i for i, s in enumerate(body) if uses_of(s).all & buffers and not isinstance(s, AllocBuffer)}
+    """Positions of the statements of a list that use some of `buffers`; a place may be empty."""
+    return {i for i, s in enumerate(body) if s is not None and uses_of(s).all & buffers and not isinstance(s, AllocBuffer)}
 
 
 def _may_be_divided(s: Stmt) -> bool:
