@@ -33,8 +33,10 @@ class _Scarce:
         return self.nbytes
 
 
-def sums_in_parts():
-    """Inside, kernels are lowered as if L0C had no room for their accumulators, which are made in parts where they can be."""
+@contextmanager
+def sums_in_parts(share: float = 1.0):
+    """Inside, kernels are lowered as if L0C had room for this `share` of their accumulators, and as if that were not enough for any: they are made in
+    parts where they can be, as large as half of that has room for, whatever is left for the last one."""
     from tilelang_ascend.ir import AllocBuffer, scope_of, statements
     from tilelang_ascend.ir.functions import fixed_bytes
     from tilelang_ascend.transform import pipeline
@@ -44,9 +46,16 @@ def sums_in_parts():
     def parted(run, ir, context):
         declared = (s.buffer for s in statements(ir.body) if isinstance(s, AllocBuffer))
         needed = sum(fixed_bytes(b) for b in declared if scope_of(b) == "local.l0c")
-        return run(pipeline.SUMS, ir, context, chip=_Scarce(needed - 1)) if needed else ir
+        return run(pipeline.SUMS, ir, context, chip=_Scarce(int(share * needed) - 1)) if needed else ir
 
-    return before_nests(parted)
+    passes = sys.modules[pipeline.part_accumulators.__module__]
+    with _all_large(passes), mock.patch.object(passes, "MUCH_SMALLER", 0), before_nests(parted):
+        yield
+
+
+def _all_large(module):
+    """Inside, all accumulators are too large for the pass of a `module`."""
+    return mock.patch.object(module, "large_sums", lambda sums, room: sorted(sums, key=lambda b: b.name))
 
 
 @contextmanager
@@ -56,18 +65,18 @@ def sums_apart(every: bool):
     from tilelang_ascend.transform import pipeline
     from tilelang_ascend.transform.driver import Apart
 
-    usual, rewrites = pipeline.run, sys.modules[pipeline.separate_products.__module__]
+    usual = pipeline.run
 
     def run(passes, ir, context, **wanted):
         return usual(passes, ir, context, apart=Apart.ALL if every else Apart.LOOPS, **wanted)
 
-    with mock.patch.object(pipeline, "run", run), mock.patch.object(rewrites, "large_sums", lambda sums, room: list(sums)), sums_in_parts():
+    with mock.patch.object(pipeline, "run", run), _all_large(sys.modules[pipeline.separate_products.__module__]), sums_in_parts():
         yield
 
 
 def scarce_l0c(seed: int):
     """The context for a program whose accumulators may have to do with less of L0C than there is."""
-    ways = {5: sums_in_parts, 3: partial(sums_apart, False), 7: partial(sums_apart, True)}
+    ways = {1: partial(sums_in_parts, 1.7), 5: sums_in_parts, 3: partial(sums_apart, False), 7: partial(sums_apart, True)}
     return ways.get(seed % 8, nullcontext)()
 
 

@@ -79,7 +79,7 @@ from .place.drop_dead_fills import drop_dead_fills
 from .place.float_integers import float_integers
 from .place.narrow_channels import narrow_channels
 from .place.place_buffers import place_buffers
-from .place.refuse_large_tiles import refuse_large_tiles
+from .place.refuse_large_tiles import FAR_TOO_LARGE, refuse_large_tiles
 from .place.spill_tiles import spill_tiles
 from .schedule.chain_tiles import chain_tiles
 from .schedule.expand_workspaces import expand_workspaces
@@ -198,6 +198,8 @@ MOST_TRACES = 64
 """Executions of a kernel with skewed loops that are looked at for its flags: two such loops of unknown trip counts have a hundred, and take a minute."""
 SPILLED_ROOM = (1 / 4, 1 / 16)
 """Shares of UB that tiles may take which are not spilled: the rest is for parts of the others, and for temporaries."""
+SUMS_APART = (Apart.LOOPS, Apart.ALL)
+"""How products for sums that L0C has no room for are taken apart, if nothing else helps: as few as possible first."""
 TRIED_PARTS = 8
 """The number of parts of tiles is at most this many times what tiles without temporaries need."""
 
@@ -247,10 +249,11 @@ def _lower_launch(func: PrimFunc, context: Context):
     try:
         return _with_nests(func, context)
     except OutOfMemory as error:
-        if not large_sums(accumulators(func.body), context.chip.capacity_bytes(Space.L0C)):
+        far_too_large = error.fields["needed"] > FAR_TOO_LARGE * error.fields["available"]
+        if far_too_large or not large_sums(accumulators(func.body), context.chip.capacity_bytes(Space.L0C)):
             raise
         failure = error
-    for apart in (Apart.LOOPS, Apart.ALL):
+    for apart in SUMS_APART:
         attempt = context.attempt()
         attempt.apart = apart
         try:

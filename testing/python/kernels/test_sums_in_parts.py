@@ -428,6 +428,90 @@ def test_operands_that_every_step_changes():
     np.testing.assert_array_equal(out["Y"], both_ways(p))
 
 
+@pytest.mark.parametrize("target", ["a2", "a5"])
+@pytest.mark.parametrize("m, n, dtype", [(72, 88, F16), (40, 104, I8), (100, 56, "bfloat16"), (56, 200, F32)])
+def test_parts_that_leave_a_rest(m, n, dtype, target):
+    """The last part is shorter: no parts of rows, nor of columns, are equal and whole fractals."""
+    k, out = 96, I32 if dtype == I8 else F32
+
+    @T.prim_func
+    def uneven(A: T.Tensor((2, m, k), dtype), B: T.Tensor((n, k), dtype), Y: T.Tensor((2, m, n), out), R: T.Tensor((2, m), out)):
+        with T.Kernel(2, threads=128) as x:
+            a, b, c = T.alloc_shared((m, 32), dtype), T.alloc_shared((n, 32), dtype), T.alloc_fragment((m, n), out)
+            rows, columns = T.alloc_fragment((m,), out), T.alloc_fragment((n,), out)
+            T.clear(c)
+            for s in T.Pipelined(k // 32, num_stages=2):
+                T.copy(A[x, 0, s * 32], a)
+                T.copy(B[0, s * 32], b)
+                T.gemm(a, b, c, transpose_B=True)
+            T.reduce_max(c, rows, dim=1)
+            T.reduce_max(c, columns, dim=0)
+            for i, j in T.Parallel(m, n):
+                c[i, j] = c[i, j] + rows[i] - columns[j]
+            T.copy(c, Y[x, 0, 0])
+            T.copy(rows, R[x, 0])
+
+    import ml_dtypes
+
+    number = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    a, b = whole(2, m, k, dtype=number), whole(n, k, dtype=number)
+    p = product(a, b.T)
+    got = run(uneven, target=target, text=n < 100, A=a, B=b, Y=np.zeros((2, m, n), out), R=np.zeros((2, m), out))
+    np.testing.assert_array_equal(got["R"], p.max(2))
+    np.testing.assert_array_equal(got["Y"], p + p.max(2, keepdims=True) - p.max(1, keepdims=True))
+
+
+def test_a_rest_of_what_vector_cores_make():
+    """They make shorter operands for it; what is done once for all parts is done by the first one."""
+    m, k, steps = 72, 32, 3
+
+    @T.prim_func
+    def made(A: T.Tensor((m, k * steps), F16), S: T.Tensor((m,), F32), Y: T.Tensor((m, m), F32), Z: T.Tensor((steps, 16, k), F16)):
+        with T.Kernel(1, threads=128):
+            a, x, scale = T.alloc_shared((m, k), F16), T.alloc_shared((m, k), F16), T.alloc_fragment((m,), F32)
+            c, z = T.alloc_fragment((m, m), F32), T.alloc_shared((16, k), F16)
+            T.copy(S, scale)
+            T.clear(c)
+            for s in T.serial(steps):
+                T.copy(A[0, s * k], a)
+                for i, j in T.Parallel(m, k):
+                    x[i, j] = a[i, j] * scale[i]
+                T.gemm(x, a, c, transpose_B=True)
+                T.copy(A[16, s * k], z)
+                for i, j in T.Parallel(16, k):
+                    z[i, j] = z[i, j] + 1.0
+                T.copy(z, Z[s, 0, 0])
+            for i, j in T.Parallel(m, m):
+                c[i, j] = T.if_then_else(i >= j, c[i, j], c[j, i] * 2.0)
+            T.copy(c, Y)
+
+    a, scale = whole(m, k * steps), whole(m, dtype=F32)
+    p = product(a * scale[:, None], a.T)
+    out = run(made, A=a, S=scale, Y=np.zeros((m, m), F32), Z=np.zeros((steps, 16, k), F16))
+    np.testing.assert_array_equal(out["Y"], np.where(np.tri(m, dtype=bool), p, 2 * p.T))
+    np.testing.assert_array_equal(out["Z"], a[16:32].reshape(16, steps, k).swapaxes(0, 1) + 1)
+
+
+@pytest.mark.parametrize("n", [72, 100])
+def test_a_rest_of_products_with_themselves(n):
+    """Powers of a matrix by way of vector cores, in parts of uneven columns."""
+
+    @T.prim_func
+    def power(A: T.Tensor((n, n), F16), Y: T.Tensor((n, n), F32)):
+        with T.Kernel(1, threads=128):
+            a, c = T.alloc_shared((n, n), F16), T.alloc_fragment((n, n), F32)
+            T.copy(A, a)
+            for _ in T.serial(2):
+                T.gemm(a, a, c, clear_accum=True)
+                T.copy(c, a)
+            T.copy(c, Y)
+
+    a = whole(n, n, low=0, high=2)
+    a[RNG.random((n, n)) < 0.9] = 0
+    p = product(a, a)
+    np.testing.assert_array_equal(run(power, A=a, Y=np.zeros((n, n), F32))["Y"], product(p, p))
+
+
 def test_without_them_it_does_not_fit(monkeypatch):
     """The kernels above need it: with these ways switched off they are refused."""
     monkeypatch.setattr(pipeline, "SUMS", ())

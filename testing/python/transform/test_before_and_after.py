@@ -708,6 +708,41 @@ PAIRS = {
                     T.tl.copy(c[0:64, 0:256], w[part * 64:part * 64 + 64, 0:256])
         """,
     ),
+    "part_accumulators, with a rest": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((200, 64), "float16"), B: T.Buffer((64, 264), "float16")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((200, 64), "float16", scope="shared.l1")
+                b = T.alloc_buffer((64, 264), "float16", scope="shared.l1")
+                c = T.alloc_buffer((200, 264), "float32", scope="local.l0c")
+                w = T.alloc_buffer((200, 264), "float32", annotations={"workspace": 1})
+                T.tl.copy(A[0:200, 0:64], a[0:200, 0:64])
+                T.tl.copy(B[0:64, 0:264], b[0:64, 0:264])
+                T.tl.fill(c[0:200, 0:264], T.float32(0))
+                T.Call("tl.gemm", [a[0:200, 0:64], b[0:64, 0:264], c[0:200, 0:264], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(c[0:200, 0:264], w[0:200, 0:264])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((200, 64), "float16"), B: T.Buffer((64, 264), "float16")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((200, 64), "float16", scope="shared.l1")
+                b = T.alloc_buffer((64, 264), "float16", scope="shared.l1")
+                c = T.alloc_buffer((48, 264), scope="local.l0c")
+                c_rest = T.alloc_buffer((8, 264), scope="local.l0c")
+                w = T.alloc_buffer((200, 264), annotations={"workspace": 1})
+                T.tl.copy(A[0:200, 0:64], a[0:200, 0:64])
+                T.tl.copy(B[0:64, 0:264], b[0:64, 0:264])
+                for part in range(4):
+                    T.tl.fill(c[0:48, 0:264], T.float32(0))
+                    T.Call("tl.gemm", [a[part * 48:part * 48 + 48, 0:64], b[0:64, 0:264], c[0:48, 0:264], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(c[0:48, 0:264], w[part * 48:part * 48 + 48, 0:264])
+                T.tl.fill(c_rest[0:8, 0:264], T.float32(0))
+                T.Call("tl.gemm", [a[192:200, 0:64], b[0:64, 0:264], c_rest[0:8, 0:264], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(c_rest[0:8, 0:264], w[192:200, 0:264])
+        """,
+    ),
     "spill_tiles": (
         """
         @T.prim_func

@@ -228,14 +228,14 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
     return _plan(facts, division, buffers)
 
 
-def plan_along(body: Stmt, buffer, dim: int, parts: int | None = None) -> SplitPlan:
+def plan_along(body: Stmt, buffer, dim: int, parts: int | None = None, size: int | None = None) -> SplitPlan:
     """What is divided along with dimension `dim` of a tile on the chip; with `parts`, its refusal says why so many equal parts cannot be worked on
-    alone."""
+    alone, with `size`, why parts of so many elements cannot, the last of which may have less."""
     groups, facts = _joined_by_statements(body, on_chip)
     buffers = _divisible_buffers(facts, on_chip)
     division = _Division(groups, frozenset([groups.find((buffer, dim))]), parts or 1, on_chip, carried_scalars(body))
     plan = _plan(facts, division, buffers)
-    plan.refusal = None if parts is None else _refused(facts, division, buffers, even=True)
+    plan.refusal = None if parts is None and size is None else _refused(facts, division, buffers, even=True, size=size)
     return plan
 
 
@@ -343,8 +343,8 @@ def _divisible_buffers(facts, divisible) -> list:
     return sorted(seen, key=lambda b: -len(b.ty.shape))
 
 
-def _refused(facts, division: _Division, buffers, even: bool) -> Refusal | None:
-    """What forbids a division; None if it is legal."""
+def _refused(facts, division: _Division, buffers, even: bool, size: int | None = None) -> Refusal | None:
+    """What forbids a division; None if it is legal. size: of its parts, where these are not equal ones."""
     sizes: dict = {}
     for b in buffers:
         dims = division.dims(b)
@@ -358,9 +358,9 @@ def _refused(facts, division: _Division, buffers, even: bool) -> Refusal | None:
                 return Refusal(f"dimension {d} of '{b.name}' has {n} elements, fewer than {division.parts} parts")
             if even and n % division.parts:
                 return Refusal(f"dimension {d} of '{b.name}' has {n} elements, which are not {division.parts} equal parts")
-            size = n // division.parts
-            if even and not is_ub(b) and (size % FRACTAL_ROWS or size * itemsize(dtype_of(b)) % BLOCK_BYTES):
-                return Refusal(f"{division.parts} parts of dimension {d} of '{b.name}', which has {n} elements, are not whole fractals")
+            length = size or n // division.parts
+            if even and not is_ub(b) and (length % FRACTAL_ROWS or length * itemsize(dtype_of(b)) % BLOCK_BYTES):
+                return Refusal(f"parts of {length} of dimension {d} of '{b.name}', which has {n} elements, are not whole fractals")
     division = replace(division, sizes=sizes)
     for s, acc, _ in facts:
         reason = _statement_needs_all(s, division) if acc is None else _nest_needs_all(acc, division)

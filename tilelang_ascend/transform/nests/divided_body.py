@@ -58,7 +58,7 @@ class DividedBody(StmtMutator):
             shape[d] = self.part(shape[d]).size
             self.buffers[b] = decl_buffer(shape, dtype_of(b), b.name, scope=scope_of(b))
 
-    def part(self, extent: int) -> Share:
+    def part(self, extent: int) -> Share | Slice:
         """What this part has of rows or iterations."""
         return Share(extent, self.which, self.parts)
 
@@ -129,6 +129,9 @@ class DividedBody(StmtMutator):
         if any(is_output(x) for x in statements(s)) or writes_globals(s, self.with_cube, self.own_globals):
             kept = isinstance(s, For) and any(on_chip(b) for b in uses_of(s).writes)
             other = renew(seq(_OnChipOnly()(s))) if kept else None
+            number = const_int(self.which)
+            if number is not None:
+                return s if number == 0 else other
             return IfThenElse(tirx.EQ(self.which, imm(0)), s, other, span=s.span)
         return s
 
@@ -193,12 +196,17 @@ class _OnChipOnly(StmtMutator):
 
 
 class SlicedBody(DividedBody):
-    """A part of what is divided; tiles that are not `own` stay, and are accessed where the part lies. `again`: workspaces that every part fills."""
+    """A part of what is divided; tiles that are not `own` stay, and are accessed where the part lies. `again`: workspaces that every part fills.
+    `cut`: what the part has, if that is not the same for all."""
 
-    def __init__(self, plan: SplitPlan, which, parts: int, own: set, again: Set = frozenset()):
+    def __init__(self, plan: SplitPlan, which, parts: int, own: set, again: Set = frozenset(), cut: Slice | None = None):
+        self.cut = cut
         super().__init__(plan, which, parts, with_cube=True, own=again)
         self.own = own
         self.buffers = {b: new if b in own else b for b, new in self.buffers.items()}
+
+    def part(self, extent: int) -> Share | Slice:
+        return super().part(extent) if self.cut is None else self.cut
 
     def first(self, b):
         return self.part(const_int(b.ty.shape[self.plan.dims[b]])).first

@@ -9,7 +9,8 @@ After:   for part in range(4):                                                  
 
 Parts of a kernel can be blocks of their own (`split_tiles`) if nothing in it joins them. Here only what makes the sums, from where they are cleared
 to where they leave L0C, is done once for each part; the rest finds them as it would have. What is not divided is loaded again for every part.
-A tile that is multiplied with itself is loaded twice, once for its rows and once for its columns.
+A tile that is multiplied with itself is loaded twice, once for its rows and once for its columns. Parts are equal where that does not make them
+much smaller; else the last one is what is left, with shorter tiles of its own.
 
 Requires: placed Tile IR. Ensures: the same; parts of sums fit L0C, if possible twice. Values are unchanged.
 """
@@ -35,6 +36,8 @@ from ...ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    imm,
+    itemsize,
     loop,
     redeclared,
     region,
@@ -47,9 +50,10 @@ from ...ir import (
 )
 from ...ir.functions import fixed_bytes
 from ...isa.base import Space
-from ...isa.units import FRACTAL_ROWS
+from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import COPY, FILL, GEMM, is_op, with_args
 from ...tile.clears import gemm_args
+from ...tile.division import Slice
 from ...tile.jumps import may_leave
 from ...tile.uses import is_output, is_parallel, moved_regions, own_uses, used_outside, uses_of, workspaces
 from .divided_body import SlicedBody, divided_spaces
@@ -57,6 +61,8 @@ from .gathered import between, gathered
 
 VERSIONS = 2
 """Of a part: one leaves L0C while the next is summed up."""
+MUCH_SMALLER = 2
+"""Times: equal parts that are smaller than others by that are not worth it."""
 
 
 def part_accumulators(func: PrimFunc, chip, notes: list) -> PrimFunc:
@@ -81,11 +87,12 @@ def part_accumulators(func: PrimFunc, chip, notes: list) -> PrimFunc:
 
 @dataclass(frozen=True)
 class _Division:
-    """A `group` of statements of a list in `number` parts, each of which has its `own` tiles of what the plan divides, and fills workspaces `again`.
-    around: what stands in front of the group and behind."""
+    """A `group` of statements of a list in parts of `size` rows or columns of `extent`, each of which has its `own` tiles of what the plan divides, and
+    fills workspaces `again`. around: what stands in front of the group and behind."""
 
     plan: SplitPlan
-    number: int
+    extent: int
+    size: int
     own: set
     again: set
     group: list[Stmt]
@@ -133,12 +140,20 @@ class _Parts:
         if not ways:
             return None
         best = min(ways, key=lambda way: _loaded_again(way.group, way.plan))
-        part = Var("part", "int32")
-        sliced = SlicedBody(best.plan, part, best.number, best.own, best.again)
-        inner = renew(sliced(seq(best.group)))
-        self.smaller, self.number = {b: sliced.buffers[b] for b in best.own}, best.number
+        (whole, rest), part = divmod(best.extent, best.size), Var("part", "int32")
+        self.smaller, self.number = {b: [] for b in best.own}, whole + (rest > 0)
+        parts = loop(part, whole, self.part(best, part, Slice(best.size, part * best.size)), span=best.group[0].span)
+        last = [self.part(best, imm(whole), Slice(rest, imm(whole * best.size)))] if rest else []
         front, behind = best.around
-        return seq(front, loop(part, best.number, inner, span=best.group[0].span), behind)
+        return seq(front, parts, *last, behind)
+
+    def part(self, way: _Division, which, cut: Slice) -> Stmt:
+        """What makes a part."""
+        sliced = SlicedBody(way.plan, which, self.number, way.own, way.again, cut)
+        new = renew(sliced(seq(way.group)))
+        for b in way.own:
+            self.smaller[b].append(sliced.buffers[b])
+        return new
 
     def again(self, group: Stmt, plan: SplitPlan) -> set:
         """Workspaces by which a group hands values to itself alone, and which every part fills as a whole."""
@@ -154,8 +169,8 @@ class _Parts:
             whole = seq(group)
             if around is None or any(map(may_leave, group)) or not all(map(_may_be_divided, statements(whole))):
                 return None
-            number = self.parts_of(dim, whole, together)
-            plan = None if number is None else plan_along(whole, self.c, dim, number)
+            size = self.size_of(dim, whole, together)
+            plan = None if size is None else plan_along(whole, self.c, dim, size=size)
             if plan is None or plan.refusal:
                 return None
             again = self.again(whole, plan)
@@ -163,17 +178,25 @@ class _Parts:
             more = (plan.dims.keys() & self.sums | left) - together
             if not more:
                 own = self.own_tiles(whole, plan)
-                return None if left or self.c not in own else _Division(plan, number, own, again, group, around)
+                return (
+                    None if left or self.c not in own else _Division(plan, const_int(self.c.ty.shape[dim]), size, own, again, group, around)
+                )
             together |= more
 
-    def parts_of(self, dim: int, group: Stmt, together: set) -> int | None:
-        """The least number of equal parts of a dimension, whole fractals, with which the sums among `together` have room, twice if there is."""
-        extent, needed = const_int(self.c.ty.shape[dim]), sum(fixed_bytes(c) for c in self.sums if c in together)
+    def size_of(self, dim: int, group: Stmt, together: set) -> int | None:
+        """Rows or columns of the largest parts, whole fractals, with which the sums among `together` have room, twice if there is; of equal parts, if they
+        are not much smaller."""
+        narrowest = min(itemsize(dtype_of(b)) for b in plan_along(group, self.c, dim).dims)
+        unit = max(FRACTAL_ROWS, BLOCK_BYTES // narrowest)
+        extent, needed = const_int(self.c.ty.shape[dim]), sum(sum_bytes(c) for c in self.sums if c in together)
         others = [b for b in uses_of(group).all - together if scope_of(b) == "local.l0c" and b not in self.small]
-        room = self.room - sum(min(VERSIONS * fixed_bytes(b), self.room // 2) for b in others)
-        possible = [n for n in range(2, extent // FRACTAL_ROWS + 1) if extent % (n * FRACTAL_ROWS) == 0]
-        fitting = ([n for n in possible if versions * needed <= n * room] for versions in (VERSIONS, 1))
-        return next((numbers[0] for numbers in fitting if numbers), None)
+        room = self.room - sum(min(VERSIONS * sum_bytes(b), self.room // 2) for b in others)
+        for versions in (VERSIONS, 1):
+            most = min(room * round_up(extent, FRACTAL_ROWS) // (versions * needed), extent - 1) // unit
+            equal = [n for n in range(most, 0, -1) if extent % (n * unit) == 0]
+            if most > 0:
+                return unit * next((n for n in equal if n * MUCH_SMALLER > most), most)
+        return None
 
     def left(self, group: Stmt, plan: SplitPlan, again: set) -> set:
         """What is not divided, and in which a part would find what another one has left."""
