@@ -79,7 +79,7 @@ from .place.drop_dead_fills import drop_dead_fills
 from .place.float_integers import float_integers
 from .place.narrow_channels import narrow_channels
 from .place.place_buffers import place_buffers
-from .place.refuse_large_tiles import FAR_TOO_LARGE, refuse_large_tiles
+from .place.refuse_large_tiles import most_bytes, refuse_large_tiles
 from .place.spill_tiles import spill_tiles
 from .schedule.chain_tiles import chain_tiles
 from .schedule.expand_workspaces import expand_workspaces
@@ -249,7 +249,7 @@ def _lower_launch(func: PrimFunc, context: Context):
     try:
         return _with_nests(func, context)
     except OutOfMemory as error:
-        far_too_large = error.fields["needed"] > FAR_TOO_LARGE * error.fields["available"]
+        far_too_large = error.fields["needed"] > most_bytes(context.chip, Space[error.fields["memory"]])
         if far_too_large or not large_sums(accumulators(func.body), context.chip.capacity_bytes(Space.L0C)):
             raise
         failure = error

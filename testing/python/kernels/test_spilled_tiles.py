@@ -361,3 +361,26 @@ def test_parts_of_narrow_rows_leave_room_for_wider_numbers(small_ub, kind, shape
     want = joined.reduce(x.astype(np.int64), dim)
     want = want if clear else joined(want, y.astype(np.int64))
     np.testing.assert_array_equal(run(kernel, spilled=False, text=False, X=x, Y=y)["Y"], want.astype(result))
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_tensors_reduced_into_tiles_of_a_megabyte(joined):
+    """Rows of one element on the way, eight times as long as their number."""
+    n, steps = 512, 3
+
+    @T.prim_func
+    def kernel(X: T.Tensor((n, n, steps), F32), Y: T.Tensor((n, n), F32)):
+        with T.Kernel(1):
+            r, y = T.alloc_fragment((n, n), F32), T.alloc_fragment((n, n), F32)
+            T.reduce_sum(X, r, dim=2)
+            if joined:
+                for i, j in T.Parallel(n, n):
+                    y[i, j] = r[i, j] - r[j, i]
+                T.copy(y, Y)
+            else:
+                T.copy(r, Y)
+
+    x = whole(n, n, steps)
+    p = x.sum(2)
+    got = run(kernel, spilled=joined, text=False, X=x, Y=np.zeros((n, n), F32))["Y"]
+    np.testing.assert_array_equal(got, p - p.T if joined else p)
