@@ -428,6 +428,34 @@ def test_operands_that_every_step_changes():
     np.testing.assert_array_equal(out["Y"], both_ways(p))
 
 
+def test_steps_that_a_variable_counts():
+    """Work that a tensor hands out, tile after tile, as stream-K has it."""
+    steps = 5
+
+    @T.prim_func
+    def counted(
+        A: T.Tensor((N, 32 * steps), F16), B: T.Tensor((32 * steps, N), F16), L: T.Tensor((3, 2), I32), Y: T.Tensor((3, N, N), F32)
+    ):
+        with T.Kernel(3, threads=128) as x:
+            a, b = T.alloc_shared((N, 32), F16), T.alloc_shared((32, N), F16)
+            c, d = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32)
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
+            at = T.alloc_var(I32)
+            at = L[x, 0]
+            T.clear(c)
+            while at < L[x, 1]:
+                T.copy(A[0, at * 32], a)
+                T.copy(B[at * 32, 0], b)
+                T.gemm(a, b, c)
+                at = at + 1
+            finish(c, d, rows, columns)
+            T.copy(d, Y[x, 0, 0])
+
+    a, b, which = whole(N, 32 * steps), whole(32 * steps, N), np.array([[0, 3], [2, 2], [3, 5]], I32)
+    p = np.stack([product(a[:, 32 * i : 32 * j], b[32 * i : 32 * j]) for i, j in which])
+    np.testing.assert_array_equal(run(counted, A=a, B=b, L=which, Y=np.zeros((3, N, N), F32))["Y"], both_ways(p))
+
+
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("m, n, dtype", [(72, 88, F16), (40, 104, I8), (100, 56, "bfloat16"), (56, 200, F32)])
 def test_parts_that_leave_a_rest(m, n, dtype, target):

@@ -153,7 +153,7 @@ def separate_products(func: PrimFunc, chip=None, notes: list | None = None, apar
 
     def rewrite(body):
         large = large_sums(accumulators(body), chip.capacity_bytes(Space.L0C)) if apart is not Apart.FOUND else ()
-        for_large = {s for s in statements(body) if is_op(s, GEMM) and s.value.args[2].source in large}
+        for_large = {s for s in statements(body) if is_op(s, GEMM) and s.value.args[2].source in large} if large else set()
         found = products_to_separate(body, between | for_large)
         if for_large and notes is not None:
             names = ", ".join(f"'{b.name}'" for b in large)
