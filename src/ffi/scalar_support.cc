@@ -37,6 +37,19 @@ TLA_EXPORT int64_t tla_mul(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
+/*! \brief Powers of integers, whose products wrap; to a negative power only 1 and -1 are not 0. */
+TLA_EXPORT int64_t tla_power_unsigned(int64_t a, int64_t n) {
+  uint64_t power = 1;
+  for (uint64_t square = static_cast<uint64_t>(a), left = static_cast<uint64_t>(n); left != 0; left >>= 1, square *= square) {
+    if (left & 1) power *= square;
+  }
+  return static_cast<int64_t>(power);
+}
+TLA_EXPORT int64_t tla_power(int64_t a, int64_t n) {
+  if (n < 0) return a == 1 || a == -1 ? (n & 1 ? a : 1) : 0;
+  return tla_power_unsigned(a, n);
+}
+
 // Division of integers (tilelang_ascend/sim/integers.py). By zero the quotient is 0 and the remainder the dividend, and
 // the machine is told of the line. The most negative number by -1 is itself.
 

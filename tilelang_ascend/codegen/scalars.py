@@ -110,6 +110,20 @@ __aicore__ inline T TruncMod(T a, T b) {
   return a % b;
 }
 """,
+    "Power": """\
+// Power of an integer, whose products wrap; to a negative power only 1 and -1 are not 0.
+template <typename T>
+__aicore__ inline T Power(T a, T n) {
+  if (n < 0) return a == 1 || a + 1 == 0 ? ((n & 1) != 0 ? a : 1) : 0;
+  uint64_t power = 1;
+  uint64_t square = static_cast<uint64_t>(a);
+  for (uint64_t left = static_cast<uint64_t>(n); left != 0; left >>= 1) {
+    if ((left & 1) != 0) power *= square;
+    square *= square;
+  }
+  return static_cast<T>(power);
+}
+""",
     "Min": """\
 template <typename T>
 __aicore__ inline T Min(T a, T b) {
@@ -369,11 +383,17 @@ class ScalarText:
         self.helpers.add("BitCast")
         return f"BitCast<{CTYPES[dtype_of(e)]}>({self.typed(e.args[0])[0]})", ATOM
 
+    def power(self, e: Call):
+        """Of integers: those of floats are no scalar work."""
+        self.helpers.add("Power")
+        return f"Power<{CTYPES[dtype_of(e)]}>({self(e.args[0])}, {self(e.args[1])})", ATOM
+
 
 _CALLS = {
     "prim.if_then_else": lambda self, e: self.choose(*e.args),
     "prim.likely": lambda self, e: self.text(e.args[0]),
     "tirx.reinterpret": ScalarText.reinterpret,
+    "tirx.pow": ScalarText.power,
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
-from ..ir import EqualOp, FloatImm, IntImm, NotEqualOp, Var, dtype_of, expr_children, free_vars, itemsize, op_name, tirx
+from ..ir import Call, EqualOp, FloatImm, IntImm, NotEqualOp, Op, Var, dtype_of, expr_children, free_vars, itemsize, op_name, tirx
 from ..isa.stream import round_to
 from ..runtime.dtypes import NIBBLES
 from .annotations import DType, dtype_name, is_float, join_dtypes, known_to_kernels
@@ -80,6 +80,8 @@ _BITWISE = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor")
 _PROMOTING = ("Add", "Sub", "Mult", "Div", "FloorDiv", "Mod", "LShift", "USub", "Invert")
 """Operators whose result a narrow dtype may not hold; the others give the same number whatever the width."""
 _NARROW_INTEGERS = ("int4", "uint4", "int8", "uint8", "int16", "uint16")
+_MOST_FACTORS = 16
+"""Factors up to which an integer power is written out."""
 _MODULAR = (tirx.Add, tirx.Sub, tirx.Mul)
 """Operators whose low bits depend on the low bits of their operands alone."""
 
@@ -494,21 +496,30 @@ def _folds_zero(op: str, a, b) -> bool:
 def power(a, b):
     """``a ** b``: products for small whole exponents and for integers, else `pow` in floating point.
 
-    An integer to an integer power is an integer; exponents known only at run time give the nearest integer to the float32 power.
+    An integer to an integer power is an integer, whose products wrap; to a negative one it is what is left of a fraction: 0, but for 1 and -1.
     """
     exponent = constant(b)
     base = as_scalar(a)
     base = cast(base, "int32") if dtype_of(base) == "bool" else base
     whole = isinstance(exponent, (int, float)) and math.isfinite(exponent) and exponent == int(exponent) and exponent >= 0
-    if whole and (exponent <= 4 or isinstance(exponent, int) and not is_float(dtype_of(base))):
+    if whole and (exponent <= 4 or isinstance(exponent, int) and exponent <= _MOST_FACTORS and not is_float(dtype_of(base))):
         if isinstance(exponent, float):
             base = base if is_float(dtype_of(base)) else cast(base, "float32")
         return _product(promoted("Mult", base), int(exponent))
     a, b = match(promoted("Mult", base), promoted("Mult", b))
     if is_float(dtype_of(a)):
         return tirx.pow(a, b)
-    nearest = tirx.nearbyint(tirx.pow(cast(a, "float32"), cast(b, "float32")))
-    return cast(nearest, dtype_of(a))
+    if None not in (constant(a), constant(b)):
+        return number(_integer_power(constant(a), constant(b), dtype_of(a)), dtype_of(a))
+    # Shifts by negative amounts, which count as unsigned, leave nothing.
+    return number(1, dtype_of(a)) << b if constant(a) == 2 else Call(Op.get("tirx.pow"), [a, b], ret_ty=dtype_of(a))
+
+
+def _integer_power(a: int, n: int, dtype: str) -> int:
+    low, high = integer_range(dtype)
+    if n < 0:
+        return a if a in (1, -1) and n % 2 else int(a in (1, -1))
+    return (pow(a, n, high - low + 1) - low) % (high - low + 1) + low
 
 
 def _product(base, exponent: int):

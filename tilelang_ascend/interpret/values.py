@@ -466,7 +466,7 @@ def power(a: Any, b: Any):
     x, e = scalar(a), scalar(b)
     known = b if type(b) in (int, float) else e.value if e.literal else None
     whole = known is not None and math.isfinite(known) and known == int(known) and known >= 0
-    if whole and (known <= 4 or (type(known) is int and not is_float(x.dtype))):
+    if whole and (known <= 4 or (type(known) is int and known <= _MOST_FACTORS and not is_float(x.dtype))):
         if isinstance(known, float) and not is_float(x.dtype):
             x = cast(x, "float32")
         result = Scalar(fit(1, x.dtype), x.dtype, True)
@@ -477,12 +477,22 @@ def power(a: Any, b: Any):
     fault = x.fault or y.fault
     if fault is not None:
         return Scalar(0, x.dtype, fault=fault.computed())
+    if not is_float(x.dtype):
+        return Scalar(fit(_integer_power(x.value, y.value, x.dtype), x.dtype), x.dtype)
     with np.errstate(all="ignore"):
         value = float(np.float_power(x.value, y.value))  # `np.power` to 0.5 is a root
-    if not is_float(x.dtype):
-        value = fit(value, "float32")
-        value = float(round(value)) if math.isfinite(value) else value
     return Scalar(fit(value, x.dtype), x.dtype)
+
+
+_MOST_FACTORS = 16
+"""Factors up to which an integer power is a product of narrow integers, too."""
+
+
+def _integer_power(a: int, n: int, dtype: str) -> int:
+    """Some number that is `a ** n` as its dtype holds it; to a negative power only 1 and -1 are not 0."""
+    if n < 0:
+        return a if a in (1, -1) and n % 2 else int(a in (1, -1))
+    return pow(a, n, 1 << bits(dtype))
 
 
 def _operator(op: str, reflected: bool, function: Callable):

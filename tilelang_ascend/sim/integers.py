@@ -40,7 +40,16 @@ def needs_rewrite(e, bounds: dict, data: DataNames) -> bool:
     """True for the nodes `rewrite` changes (its operands aside). `bounds`: of the absolute values of variables."""
     selects = isinstance(e, EAGER) and _may_divide(e)
     converts = isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value)
-    return _divides(e) or wraps(e, bounds, data) or _shifts_out(e) or _saturates(e) or selects or converts or _is_zero_as(e)
+    return (
+        _divides(e)
+        or is_integer_power(e)
+        or wraps(e, bounds, data)
+        or _shifts_out(e)
+        or _saturates(e)
+        or selects
+        or converts
+        or _is_zero_as(e)
+    )
 
 
 def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
@@ -58,6 +67,12 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
         unsigned = "_unsigned" if dtype_of(e) == "uint64" else ""
         result = tirx.call_extern("int64", function + unsigned, _i64(e.a), _i64(e.b), IntImm("int32", line))
         return result if dtype_of(e) == "int64" else tirx.Cast(e.ty.dtype, result)
+    if is_integer_power(e):
+        function = "tla_power_unsigned" if dtype_of(e).startswith("uint") else "tla_power"
+        bits = tirx.call_pure_extern("int64", function, *map(_bits64, e.args))
+        return (
+            bits if dtype_of(e) == "int64" else tirx.reinterpret("uint64", bits) if dtype_of(e) == "uint64" else _low_word(bits, e.ty.dtype)
+        )
     if isinstance(e, EAGER) and _may_divide(e):
         return tirx.if_then_else(*choice_of(e))
     if _saturates(e) and dtype_of(e) == "uint64":
@@ -97,13 +112,23 @@ def _wrapping(e):
     a, b = map(_word, (e.a, e.b))
     # 2**32 keeps a difference from wrapping.
     a = a + tirx.const(1 << 32, "uint64") if isinstance(e, tirx.Sub) else a
+    return _low_word(type(e)(a, b), e.ty.dtype)
+
+
+def _low_word(bits, dtype):
+    """The low bits of an integer of 64 bits as one of 32."""
     # Masked, because TVM's simplifier may find out that it is a constant, and converts none that the dtype does not hold.
-    bits = tirx.Cast("uint32", type(e)(a, b) & tirx.const((1 << 32) - 1, "uint64"))
-    return bits if dtype_of(e) == "uint32" else tirx.Cast(e.ty.dtype, bits)
+    word = tirx.Cast("uint32", bits & tirx.const((1 << 32) - 1, dtype_of(bits)))
+    return word if str(dtype) == "uint32" else tirx.Cast(dtype, word)
 
 
 def _divides(e) -> bool:
     return type(e) in DIVISIONS and "int" in dtype_of(e)
+
+
+def is_integer_power(e) -> bool:
+    """True for the power of an integer, of which TVM knows those of floats."""
+    return op_name(e) == "tirx.pow" and "int" in dtype_of(e)
 
 
 def _shifts_out(e) -> bool:
@@ -174,9 +199,11 @@ def _word(e):
 
 
 def _bits64(e):
-    """The bits of an integer of 64 bits as an int64."""
+    """The bits of an integer of 64 bits as an int64; shorter ones as they are."""
     if dtype_of(e) == "int64":
         return e
+    if itemsize(dtype_of(e)) < 8:
+        return tirx.Cast("int64", e)
     known = const_int(e)
     return tirx.reinterpret("int64", e) if known is None else IntImm("int64", wrapped(known, "int64"))
 

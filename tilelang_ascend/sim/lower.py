@@ -90,7 +90,7 @@ def host_program(ascend_ir: IRModule) -> HostProgram:
     return HostProgram(entries, len(next(iter(functions.values())).params), keep_alive=module)
 
 
-_SCALAR_CALLS = ("prim.if_then_else", "prim.likely", "tirx.reinterpret")
+_SCALAR_CALLS = ("prim.if_then_else", "prim.likely", "tirx.reinterpret", "tirx.pow")
 _STATEMENTS = (AllocBuffer, Bind, Break, BufferStore, Continue, Evaluate, For, IfThenElse, SeqStmt, While)
 _BINARY = "Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or BitwiseAnd BitwiseOr BitwiseXor LShift RShift"
 _EXPRESSIONS = (

@@ -9,7 +9,7 @@ import numpy as np
 from ..ir import dtype_of, op_name, scope_of
 from . import reference_rounding
 from .reference_memory import Env, InterpreterError, NotHere
-from .reference_numbers import BINARY, BITWISE, FUNCTIONS, as_value, convert, numpy_dtype, of_dtype
+from .reference_numbers import BINARY, BITWISE, FUNCTIONS, as_value, convert, integer_power, numpy_dtype, of_dtype
 
 Value = Any
 Fn = Callable[[Env], Value]
@@ -152,6 +152,8 @@ class Slots:
         if name in BITWISE:
             function = of_dtype(BITWISE[name], dtype)
             return lambda env: as_value(function(*[a(env) for a in args]), dtype)
+        if name == "pow" and dtype.kind in "iu":
+            return lambda env: as_value(integer_power(*[a(env) for a in args], dtype), dtype)
         if name == "reinterpret":
             source = numpy_dtype(dtype_of(e.args[0]))
             return lambda env: _reinterpret(args[0](env), source, dtype)

@@ -183,6 +183,21 @@ def _shift_right(a, n):
     return a >> (n if 0 <= n < 64 else 64)
 
 
+def integer_power(a, n, dtype: np.dtype):
+    """Integers of `dtype` to the power of others, whose products wrap; to a negative power only 1 and -1 are not 0."""
+
+    def one(a, n):
+        a, n = int(a), int(n)
+        if n < 0:
+            return a if a in (1, -1) and n % 2 else int(a in (1, -1))
+        return pow(a, n, 1 << 8 * dtype.itemsize)
+
+    if not _many(a, n):
+        return one(a, n)
+    bits = np.frompyfunc(lambda a, n: one(a, n) % (1 << 8 * dtype.itemsize), 2, 1)(a, n)
+    return bits.astype(f"u{dtype.itemsize}").view(dtype)
+
+
 def of_dtype(function: Callable, dtype: np.dtype) -> Callable:
     """`function` of integers of `dtype`. A single one beside an array of uint64 is one, too: as a Python int it may become an int64, and both
     together float64."""

@@ -61,7 +61,10 @@ SCALAR_CALLS = ("if_then_else", "likely", "reinterpret", *BITWISE)
 
 def is_function(e) -> bool:
     """True for a call of a function the scalar unit does not have (exp, tanh, …)."""
-    return isinstance(e, Call) and not op_name(e).startswith("ascend.") and op_name(e).split(".")[-1] not in SCALAR_CALLS
+    if not isinstance(e, Call) or op_name(e).startswith("ascend."):
+        return False
+    name = op_name(e).split(".")[-1]
+    return name not in SCALAR_CALLS and not (name == "pow" and "int" in dtype_of(e))
 
 
 def scalar_loops(stmt: For, ctx: VectorContext, reason: str = "", vector=None) -> Stmt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...base.unsupported import Unsupported
 from . import int64 as vector_int64
 from .convert import compare_exact, convert
 from .graph import Node
@@ -79,6 +80,33 @@ def _shift_lanes(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Nod
         chosen = o.compare("ne", bit_and(o.g, amount, step), zero)
         a = o.select(chosen, _shift_once(o, name, a, step, logical), a)
     return a if _keeps_sign(name, logical) else o.select(beyond, zero, a)
+
+
+def power(o: VectorOps, a: Node, n: Node, logical: str) -> Node:
+    """a ** n of 32-bit integers, whose products wrap: the product of the squares a, a ** 2, a ** 4, … whose bit is set in n. To a negative power, whose
+    last bit is its own, only 1 and -1 are not 0."""
+    if a.dtype != "int32":
+        raise Unsupported(f"powers of {logical}")
+    a = a if a.op == "const" else o.g.tile(a)
+    out, square = o.g.const(1, "int32"), a
+    for bit in range(32 if logical == "uint32" else 31):
+        if n.op == "const":
+            out = o.mul(out, square) if n.value >> bit & 1 else out
+        else:
+            chosen = compare_exact(
+                o.g, "ne", bit_and(o.g, n, o.g.const(1 << bit if bit < 31 else -(2**31), "int32")), o.g.const(0, "int32")
+            )
+            out = o.select(chosen, o.mul(out, square), out)
+        square = o.g.const(_wrapped(square.value**2), "int32") if square.op == "const" else o.mul(square, square)
+    if logical == "uint32" or n.op == "const" and n.value >= 0:
+        return out
+    size_one = o.g.mask_binary("or", o.cond("eq", a, 1), o.cond("eq", a, -1))
+    vanishes = o.g.mask_binary("and", compare_exact(o.g, "lt", n, o.g.const(0, "int32")), o.g.mask_not(size_one))
+    return o.select(vanishes, o.g.const(0, "int32"), out)
+
+
+def _wrapped(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
 
 
 def divide_unsigned(o: VectorOps, name: str, a: Node, b: Node, divisor: int | None) -> Node:

@@ -451,6 +451,8 @@ class ExprLowering:
             return vector_int.bitwise(self.ops, name, [self.value(a) for a in args], dtype_of(e))
         if name == "reinterpret" and itemsize(dtype_of(args[0])) == itemsize(dtype_of(e)):
             return self._bits(args[0], dtype_of(e))
+        if name == "pow" and is_integer(dtype_of(e)):
+            return vector_int.power(self.ops, *map(self.value, args), dtype_of(e))
         return elementwise_math.function(self.ops, name, [self.value(a) for a in args])
 
     def _bits(self, value, dtype: str) -> Node:
