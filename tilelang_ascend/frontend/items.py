@@ -11,7 +11,7 @@ from .annotations import DType
 from .builder import Builder, constant
 from .containers import change, outside
 from .names import bind, store_scalar
-from .operators import as_scalar, binop, cast, plain
+from .operators import as_scalar, binop, cast, loop_extent, plain
 from .values import Restart, ScalarVar, Storage, element, is_buffer, is_expr, is_region
 
 
@@ -102,10 +102,18 @@ def _dimension(buffer, i, dim):
         if (builder := Builder.active()) is not None:
             builder.evaluations.use(extent)  # before equal reads of different times cancel
         extent = sym.Analyzer().simplify(extent)
-        extent = extent if const_int(extent) is None else const_int(extent)
+        extent = const_int(extent) if const_int(extent) is not None else extent if extent.same_as(dim) else _counted(extent)
     if isinstance(extent, int) and extent <= 0:
         raise InvalidArgument(f"the slice {_text(start)}:{_text(stop)} of {buffer.name} is empty")
     return start, extent
+
+
+def _counted(extent):
+    """How many elements a slice has, as an int32 that is not positive where it ends before it begins: below 0 there are no unsigned numbers, and of an int64
+    not the low bits count."""
+    if dtype_of(extent).startswith("uint"):
+        extent = cast(extent, dtype_of(extent).removeprefix("u"))
+    return loop_extent(extent) if dtype_of(extent) == "int64" else extent
 
 
 def _text(x) -> str:

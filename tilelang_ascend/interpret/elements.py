@@ -308,6 +308,8 @@ def ceildiv(lhs, rhs, span=None):
             raise InvalidArgument(f"T.ceildiv needs integers, got {v!r}", at=here())
     if _number(lhs) and _number(rhs):
         return -(-lhs // rhs)
+    if not _number(rhs):
+        rhs = match(lhs, rhs)[1]
     return binary("//", binary("+", lhs, _op("-")(rhs, 1)), rhs)
 
 

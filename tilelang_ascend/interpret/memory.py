@@ -169,7 +169,7 @@ class Tile:
             known = all(v is None or isinstance(v, int) or (isinstance(v, Scalar) and v.literal) for v in (i.start, i.stop))
             if known and stop - start <= 0 and size:
                 raise InvalidArgument(f"the slice {start}:{stop} of {self.name} is empty", at=here())
-            mins.append(start), extents.append(max(0, stop - start)), soft.append(not known)
+            mins.append(start), extents.append(max(0, _length(i, start, stop))), soft.append(not known)
         return Region(self, mins, extents, soft)
 
     def element(self, index) -> Scalar:
@@ -240,6 +240,15 @@ def _one_index(i, size: int):
     if x.dtype.startswith(("float", "bfloat")):
         raise InvalidArgument(f"an index is {x.dtype}, integers are needed", at=here(), hint="convert it: T.cast(i, 'int32')")
     return int(x.value) + size if x.literal and x.value < 0 else int(x.value)
+
+
+def _length(i: slice, start: int, stop: int) -> int:
+    """How many elements a slice has: a difference, which wraps, so that `c : c + 16` has 16 whatever c is."""
+    ends = [Scalar(n, scalar(v).dtype) if is_scalar(v) and type(v) is not int else n for n, v in ((stop, i.stop), (start, i.start))]
+    if all(type(n) is int for n in ends):
+        return stop - start
+    length = binary("-", *ends)
+    return cast(length, length.dtype.removeprefix("u")).value
 
 
 def is_tile_like_many(value) -> bool:

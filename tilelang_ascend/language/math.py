@@ -288,6 +288,9 @@ def ceildiv(lhs, rhs, span=None):
         raise InvalidArgument(f"'{lhs}' is divided by zero", hint="an integer has no quotient by zero")
     if isinstance(lhs, int) and isinstance(rhs, int):
         return -(-lhs // rhs)
+    if not isinstance(rhs, int):
+        # In the dtype both have together, before 1 is taken from a divisor that may be the least of its own.
+        rhs = operators.match(lhs, rhs)[1]
     return binop("FloorDiv", binop("Add", lhs, binop("Sub", rhs, 1)), rhs)
 
 

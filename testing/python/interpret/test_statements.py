@@ -763,3 +763,81 @@ def test_constants_of_narrow_dtypes_are_computed_in_int32():
     constants = [256, 10000, -131071, -6, -5, 128]
     want = np.stack([*(np.full(4, c) for c in constants), 100 * a.astype(i32)])
     check(main, {"A": a, "Y": zeros((7, 4), i32)}, {"Y": want})
+
+
+# ---- slices and quotients at the ends of their dtypes ------------------------------------------------------------------
+
+
+def _sliced(x, start, length, least=-1):
+    """16 elements of which a copy of a slice sets the first: those outside of the tensor are 0."""
+    row = np.full(16, least, i32)
+    for k in range(min(length, 16)):
+        row[k] = x[start + k] if 0 <= start + k < len(x) else 0
+    return row
+
+
+def test_slices_whose_end_wraps():
+    """`c : c + 16` has 16 elements, wherever it begins."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), i32), X: T.Tensor((64,), i32), Y: T.Tensor((8, 16), i32)):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((16,), i32)
+            for k in T.serial(8):
+                c = A[k]
+                T.fill(s, -1)
+                T.copy(X[c : c + 16], s)
+                T.copy(s, Y[k, :])
+
+    a, x = np.array([0, 40, 56, 2**31 - 1, 2**31 - 8, -5, -16, -(2**31)], i32), np.arange(64, dtype=i32) + 1
+    check(main, {"A": a, "X": x, "Y": zeros((8, 16), i32)}, {"Y": np.stack([_sliced(x, c, 16) for c in a.tolist()])})
+
+
+@pytest.mark.parametrize(
+    "first, last", [("uint32", "uint32"), ("int64", i32), ("int64", "int64"), (i32, "int64"), ("uint64", "uint64"), ("uint32", i32)]
+)
+def test_slices_that_end_before_they_begin(first, last):
+    """Unsigned numbers have no negative differences, and the low bits of those of int64 are no number of elements."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((10,), first), B: T.Tensor((10,), last), X: T.Tensor((64,), i32), Y: T.Tensor((10, 16), i32), Z: T.Tensor((10, 64), i32)
+    ):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((16,), i32)
+            for k in T.serial(10):
+                T.fill(s, -1)
+                T.copy(X[A[k] : B[k]], s)
+                T.copy(s, Y[k, :])
+                if k < 9:
+                    T.fill(Z[k, A[k] : B[k]], 7)
+
+    a, b = [0, 3, 56, 64, 7, 9, 60, 9, 0, 0], [16, 3, 64, 0, 2, 20, 4, 10, 64, 1]
+    if first == "int64":
+        a[7] = 2**32
+    if last == "int64":
+        a[8], b[8], b[9] = 2, 1 - 2**32, 2**32 + 3
+    x = np.arange(64, dtype=i32) + 1
+    z = zeros((10, 64), i32)
+    for k in range(9):
+        z[k, a[k] : max(b[k], 0)] = 7
+    want = {"Y": np.stack([_sliced(x, u, v - u) for u, v in zip(a, b)]), "Z": z}
+    arrays = {"A": np.array(a, first), "B": np.array(b, last), "X": x, "Y": zeros((10, 16), i32), "Z": zeros((10, 64), i32)}
+    check(main, arrays, want)
+
+
+@pytest.mark.parametrize("nest", [True, False])
+def test_ceildiv_of_different_dtypes(nest):
+    """1 is taken from the divisor in the dtype both have together."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16,), "int64"), B: T.Tensor((16,), i32), C: T.Tensor((2, 16), "int64")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16) if nest else T.serial(16):
+                C[0, i] = T.ceildiv(A[i], B[i])
+                C[1, i] = T.ceildiv(B[i], A[i])
+
+    a = np.array([2**40, -(2**40), 7, -7, 2**31, 1, -1, 2**62] * 2)
+    b = np.array([-(2**31)] * 8 + [3, -3, 2**31 - 1, 5, 1 - 2**31, -1, 1, 2**30], i32)
+    wide = b.astype(np.int64)
+    check(main, {"A": a, "B": b, "C": zeros((2, 16), "int64")}, {"C": np.stack([(a + (wide - 1)) // wide, (wide + (a - 1)) // a])})

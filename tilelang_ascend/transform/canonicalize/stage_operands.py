@@ -129,7 +129,8 @@ def in_parts(extents: list, sizes: list[int], span, body, backwards: bool = Fals
         if n is None:
             wide = extent if dtype_of(extent) == "int32" else tirx.Cast("int32", extent)
             count = imm(1) if size == 1 else tirx.min(imm(size), wide - var * size)
-            trips = wide if size == 1 else tirx.floordiv(wide + (size - 1), imm(size))
+            # Not rounded up by a sum: there may be as many as an int32 counts, or fewer than none.
+            trips = wide if size == 1 else tirx.floordiv(tirx.max(wide, imm(0)) - 1, imm(size)) + 1
             return loop(var, trips, over(d + 1, [*offsets, var * size], [*counts, count]), span=span, num_stages=2)
         at = (imm(n // size - 1) - var if backwards else var) * size
         whole = loop(var, n // size, over(d + 1, [*offsets, at], [*counts, size]), span=span, num_stages=2)
