@@ -743,3 +743,64 @@ def test_magnitudes_of_large_uint64(dtype):
         np.testing.assert_allclose(out, x.astype(np.float64).sum(1), rtol=1e-6)
     else:
         np.testing.assert_array_equal(out, x.sum(1).astype(dtype))
+
+
+def _fibonacci(a, b, t, i, n):
+    return b, a + b
+
+
+def _steps(a, b, t, i, n):
+    return a, b + 1640531527
+
+
+def _named(a, b, t, i, n):
+    return t, b + 1 + t
+
+
+def _halves(a, b, t, i, n):
+    return b, T.max(a, b) * 3 // 2
+
+
+def _growing(step):
+    @T.prim_func
+    def main(n: T.int32, X: T.Tensor((64,), "int32"), Y: T.Tensor((64, 16), "int32"), Z: T.Tensor((64, 2), "int32")):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((16,), "int32")
+            a = T.alloc_var("int32", 0)
+            b = T.alloc_var("int32", 1)
+            for i in T.serial(n):
+                t = b
+                new_a, new_b = step(a, b, t, i, n)
+                b = new_b
+                a = new_a
+                T.copy(X[b // 2**27], s)
+                T.copy(s, Y[i, :])
+                if b < 0:
+                    Z[i, 0] = 1
+                Z[i, 1] = (b + 1000) // 1000
+
+    return main
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+@pytest.mark.parametrize("step", [_fibonacci, _steps, _named, _halves])
+def test_variables_that_grow_until_they_wrap(step, target):
+    """Sums of several variables double, as one that is added to itself does, and a large step is a hash: none of them stays positive. Transfers at such
+    places began in front of their tensor."""
+    x = np.arange(64, dtype=np.int32) + 1
+    y, z, a, b = np.zeros((64, 16), np.int32), np.zeros((64, 2), np.int32), np.int32(0), np.int32(1)
+    with np.errstate(over="ignore"):
+        for i in range(60):
+            larger = max(a, b)
+            a, b = {
+                _fibonacci: lambda: (b, a + b),
+                _steps: lambda: (a, b + np.int32(1640531527)),
+                _named: lambda: (b, b + np.int32(1) + b),
+                _halves: lambda: (b, larger * np.int32(3) // np.int32(2)),
+            }[step]()
+            first = int(b) // 2**27
+            y[i] = [x[first + k] if 0 <= first + k < 64 else 0 for k in range(16)]
+            z[i] = b < 0, (b + np.int32(1000)) // np.int32(1000)
+    out = strict.run(tilelang.compile(_growing(step), target=target), {"X": x, "Y": y * 0, "Z": z * 0}, {"n": 60})
+    np.testing.assert_array_equal(out["Y"], y)
+    np.testing.assert_array_equal(out["Z"], z)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ...ir import Bind, BufferStore, Stmt, dtype_of, free_vars, statements, tirx, walk_expr
 from ...tile.uses import is_scalar_var, loads_in
+from .growth import growing_variables
 from .magnitude import magnitude
 
 _GROWING = (tirx.Add, tirx.Sub, tirx.Mul)
 
 
 class DataNames:
-    """names: lets and scalar variables whose values are made of data. sums: those of them whose values may have wrapped. variables: whether all scalar
+    """names: lets and scalar variables whose values are made of data, or of variables that grow until they wrap. sums: those of them whose values may have wrapped. variables: whether all scalar
     variables count as data, which a loop may make larger and larger."""
 
     def __init__(self, body: Stmt, variables: bool = False):
@@ -18,7 +19,7 @@ class DataNames:
         every = statements(body)
         given = [(s.var, s.value) for s in every if isinstance(s, Bind)]
         given += [(s.buffer, s.value) for s in every if isinstance(s, BufferStore) and is_scalar_var(s.buffer)]
-        self.names: set = set()
+        self.names: set = set() if variables else growing_variables(body)
         self.sums: set = set()
         for found, holds in ((self.names, self.is_data), (self.sums, self.may_wrap)):
             known = None
