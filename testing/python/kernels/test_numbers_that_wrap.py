@@ -761,14 +761,16 @@ def _halves(a, b, t, i, n):
     return b, T.max(a, b) * 3 // 2
 
 
-def _growing(step):
+def _growing(step, written_out=False):
+    rounds = tuple(range(60))
+
     @T.prim_func
     def main(n: T.int32, X: T.Tensor((64,), "int32"), Y: T.Tensor((64, 16), "int32"), Z: T.Tensor((64, 2), "int32")):
         with T.Kernel(1, threads=32):
             s = T.alloc_shared((16,), "int32")
             a = T.alloc_var("int32", 0)
             b = T.alloc_var("int32", 1)
-            for i in T.serial(n):
+            for i in rounds if written_out else T.serial(n):
                 t = b
                 new_a, new_b = step(a, b, t, i, n)
                 b = new_b
@@ -782,9 +784,11 @@ def _growing(step):
     return main
 
 
-@pytest.mark.parametrize("target", ["a2", "a5"])
-@pytest.mark.parametrize("step", [_fibonacci, _steps, _named, _halves])
-def test_variables_that_grow_until_they_wrap(step, target):
+@pytest.mark.parametrize(
+    "step, target, written_out",
+    [*((step, target, False) for step in (_fibonacci, _steps, _named, _halves) for target in ("a2", "a5")), (_fibonacci, "a2", True)],
+)
+def test_variables_that_grow_until_they_wrap(step, target, written_out):
     """Sums of several variables double, as one that is added to itself does, and a large step is a hash: none of them stays positive. Transfers at such
     places began in front of their tensor."""
     x = np.arange(64, dtype=np.int32) + 1
@@ -801,6 +805,29 @@ def test_variables_that_grow_until_they_wrap(step, target):
             first = int(b) // 2**27
             y[i] = [x[first + k] if 0 <= first + k < 64 else 0 for k in range(16)]
             z[i] = b < 0, (b + np.int32(1000)) // np.int32(1000)
-    out = strict.run(tilelang.compile(_growing(step), target=target), {"X": x, "Y": y * 0, "Z": z * 0}, {"n": 60})
+    out = strict.run(
+        tilelang.compile(_growing(step, written_out), target=target), {"X": x, "Y": y * 0, "Z": z * 0}, {"n": 60}, text=not written_out
+    )
     np.testing.assert_array_equal(out["Y"], y)
     np.testing.assert_array_equal(out["Z"], z)
+
+
+@pytest.mark.parametrize("product", [lambda a: a * a, lambda a: a * (a + 1), lambda a: a * 16777619], ids=["square", "name", "hash"])
+def test_products_of_variables_wrap(product):
+    """So do products with the factor of a hash; those of loop variables and parameters are indices."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((16,), "int32")):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((16,), "int32")
+            a = T.alloc_var("int32", 0)
+            b = T.alloc_var("int32", 0)
+            a = 50000
+            b = product(a)
+            T.copy(X[b // 2**27], s)
+            T.copy(s, Y)
+
+    x = np.arange(64, dtype=np.int32) + 1
+    first = ((product(50000) + 2**31) % 2**32 - 2**31) // 2**27
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(16, np.int32)})["Y"]
+    np.testing.assert_array_equal(out, [x[first + k] if 0 <= first + k < 64 else 0 for k in range(16)])

@@ -18,31 +18,41 @@ from ...ir import (
     const_int,
     dtype_of,
     expr_children,
+    exprs,
     free_vars,
     itemsize,
+    statements,
     tirx,
+    walk_expr,
 )
 from ...ir.grids import is_grid_axis
 from ...tile.uses import is_scalar_var, loads_in
 from .sums import as_sum
 
+FEW = 8
+"""Doublings in a row that no loop repeats after which a number counts as large. Assumed."""
+HASH = 1 << 20
+"""Factors from here on are those of hashes. Assumed."""
 LONG = 1 << 12
 """Iterations of a loop of unknown length: steps of block sizes stay far from the end of int32, and those of hashes do not. Assumed."""
 
 
 def growing_variables(body: Stmt) -> set:
-    """The mutable scalars of signed integers that an iteration may make a sum of what several of them were before (`a, b = b, a + b`), and those to which a
-    loop adds more than their dtype holds."""
+    """The mutable scalars of signed integers that are made a sum of what several of them were before (`a, b = b, a + b`) again and again, those to which
+    more is added than their dtype holds, and those that are multiplied with each other or with the factor of a hash."""
     found = _Stores(body)
-    return {b for b, value, iterations in found.stores if iterations != 1 and found.grows(b, value, iterations)}
+    if not found.stores:
+        return set()
+    return {b for b, value in found.stores if found.grows(b, value)} | found.multiplied(body)
 
 
 class _Stores:
-    """stores: (mutable scalar, value, iterations of the loops that carry it from one store to the next one). values: of names, extents of loop variables
-    and of scalars in stores."""
+    """stores: (mutable scalar, value). times: how often each is stored to before it is born again. values: of names, extents of loop variables and of
+    scalars in stores."""
 
     def __init__(self, body: Stmt):
         self.stores: list = []
+        self.times: dict = {}
         self.values: dict = {}
         self._reached: dict = {}
         self._born: dict = {}
@@ -67,7 +77,8 @@ class _Stores:
             self.values[s.var] = [s.value]
         elif isinstance(s, BufferStore) and is_scalar_var(s.buffer) and dtype_of(s.buffer).startswith("int"):
             self.values.setdefault(s.buffer, []).append(s.value)
-            self.stores.append((s.buffer, s.value, math.prod(loops[self._born.get(s.buffer, 0) :])))
+            self.stores.append((s.buffer, s.value))
+            self.times[s.buffer] = self.times.get(s.buffer, 0) + math.prod(loops[self._born.get(s.buffer, 0) :])
 
     def _made_of(self, name) -> set:
         """Names and scalars that are part of a value of `name`, and of those of them."""
@@ -82,15 +93,37 @@ class _Stores:
             self._reached[name] = known
         return known
 
-    def grows(self, buffer, value, iterations: int) -> bool:
-        """True if storing `value` so often may make a scalar leave its dtype."""
+    def grows(self, buffer, value) -> bool:
+        """True if storing `value` as often as is done may make a scalar leave its dtype."""
         if buffer not in self._made_of(buffer):
             return False
         together = {x for x in self._made_of(buffer) if buffer in self._made_of(x)}
-        if self._factor(value, together) > 1:
+        if self._factor(value, together) > 1 and self.times[buffer] > FEW:
             return True
         step = abs(as_sum(self._written_out(value, together)).const)
-        return step * iterations >= 1 << (8 * itemsize(dtype_of(buffer)) - 1)
+        return step * self.times[buffer] >= 1 << (8 * itemsize(dtype_of(buffer)) - 1)
+
+    def multiplied(self, body: Stmt) -> set:
+        """The scalars that are multiplied with each other, or with the factor of a hash."""
+        found: set = set()
+
+        def see(e) -> None:
+            if isinstance(e, tirx.Mul) and dtype_of(e).startswith("int"):
+                sides = [self._scalars_in(x) for x in (e.a, e.b)]
+                by = max(abs(const_int(x) or 0) for x in (e.a, e.b))
+                if all(sides) or by >= HASH and itemsize(dtype_of(e)) == 4:
+                    found.update(*sides)
+
+        for s in statements(body):
+            for e in exprs(s):
+                walk_expr(e, see)
+        return found
+
+    def _scalars_in(self, e) -> set:
+        """The mutable scalars an expression is made of."""
+        names = {v for v in free_vars(e) if v in self.values}
+        every = {x.source for x in loads_in(e)} | {x for v in names for x in self._made_of(v)}
+        return {x for x in every if x in self.times}
 
     def _written_out(self, e, together: set):
         """A sum with the names in it that are made of the scalar written out."""
