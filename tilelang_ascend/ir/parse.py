@@ -18,10 +18,12 @@ from ..isa import DTYPE_CODES, TABLE
 from .base import (
     AllocBuffer,
     Break,
+    Call,
     Continue,
     For,
     IntImm,
     IRModule,
+    Op,
     PrimFunc,
     Var,
     decl_buffer,
@@ -40,7 +42,7 @@ def parse(text: str) -> PrimFunc | IRModule:
         tvm.error.DiagnosticError: the text is not TVMScript, or names an unknown instruction.
     """
     _register_namespaces()
-    with _exact_operators(), _exact_extents() as extents:
+    with _exact_operators(), _integer_powers(), _exact_extents() as extents:
         parsed = tvm.script.from_source(text, check_well_formed=False)
     if isinstance(parsed, IRModule):
         functions = {str(name.name_hint): _restore(func, extents) for name, func in parsed.functions_items()}
@@ -154,6 +156,24 @@ def _exact_extents():
     finally:
         for module, name, make in before:
             setattr(module, name, make)
+
+
+@contextlib.contextmanager
+def _integer_powers():
+    """TVM's `pow` refuses integers: give them the node that was printed."""
+    modules = [sys.modules[name] for name in _FACADES if name in sys.modules]
+    before = [(m, m.pow) for m in modules if hasattr(m, "pow")]
+
+    def wrap(make):
+        return lambda a, b: Call(Op.get("tirx.pow"), [a, b], ret_ty=dtype_of(a)) if "int" in dtype_of(a) else make(a, b)
+
+    try:
+        for module, make in before:
+            module.pow = wrap(make)
+        yield
+    finally:
+        for module, make in before:
+            module.pow = make
 
 
 _FACADES = (
