@@ -40,7 +40,8 @@ TLA_EXPORT int64_t tla_mul(int64_t a, int64_t b) {
 /*! \brief Powers of integers, whose products wrap; to a negative power only 1 and -1 are not 0. */
 TLA_EXPORT int64_t tla_power_unsigned(int64_t a, int64_t n) {
   uint64_t power = 1;
-  for (uint64_t square = static_cast<uint64_t>(a), left = static_cast<uint64_t>(n); left != 0; left >>= 1, square *= square) {
+  for (uint64_t square = static_cast<uint64_t>(a), left = static_cast<uint64_t>(n); left != 0;
+       left >>= 1, square *= square) {
     if (left & 1) power *= square;
   }
   return static_cast<int64_t>(power);
