@@ -68,21 +68,11 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
         result = tirx.call_extern("int64", function + unsigned, _i64(e.a), _i64(e.b), IntImm("int32", line))
         return result if dtype_of(e) == "int64" else tirx.Cast(e.ty.dtype, result)
     if is_integer_power(e):
-        function = "tla_power_unsigned" if dtype_of(e).startswith("uint") else "tla_power"
-        bits = tirx.call_pure_extern("int64", function, *map(_bits64, e.args))
-        return (
-            bits if dtype_of(e) == "int64" else tirx.reinterpret("uint64", bits) if dtype_of(e) == "uint64" else _low_word(bits, e.ty.dtype)
-        )
+        return _power(e)
     if isinstance(e, EAGER) and _may_divide(e):
         return tirx.if_then_else(*choice_of(e))
-    if _saturates(e) and dtype_of(e) == "uint64":
-        return tirx.reinterpret("uint64", tirx.call_pure_extern("int64", "tla_to_uint64", tirx.Cast("float64", e.value)))
     if _saturates(e):
-        low, high = _limits(dtype_of(e))
-        result = tirx.call_pure_extern(
-            "int64", "tla_to_integer", tirx.Cast("float64", e.value), IntImm("int64", low), IntImm("int64", high)
-        )
-        return result if dtype_of(e) == "int64" else tirx.Cast(e.ty.dtype, result)
+        return _saturated(e)
     if _shifts_out(e):
         bits, dtype = 8 * itemsize(dtype_of(e)), dtype_of(e.b)
         most = tirx.const(bits - 1, dtype)
@@ -102,6 +92,24 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
         other = f"u{bits}" if bits == dtype_of(e.value) else bits
         return tirx.Cast(e.ty.dtype, tirx.reinterpret(dtype_of(e.value), tirx.reinterpret(other, e.value)))
     return e
+
+
+def _saturated(e):
+    """A float as an integer."""
+    if dtype_of(e) == "uint64":
+        return tirx.reinterpret("uint64", tirx.call_pure_extern("int64", "tla_to_uint64", tirx.Cast("float64", e.value)))
+    low, high = _limits(dtype_of(e))
+    result = tirx.call_pure_extern("int64", "tla_to_integer", tirx.Cast("float64", e.value), IntImm("int64", low), IntImm("int64", high))
+    return result if dtype_of(e) == "int64" else tirx.Cast(e.ty.dtype, result)
+
+
+def _power(e):
+    """The power of an integer."""
+    function, dtype = "tla_power_unsigned" if dtype_of(e).startswith("uint") else "tla_power", dtype_of(e)
+    bits = tirx.call_pure_extern("int64", function, *map(_bits64, e.args))
+    if dtype == "uint64":
+        return tirx.reinterpret("uint64", bits)
+    return bits if dtype == "int64" else _low_word(bits, e.ty.dtype)
 
 
 def _wrapping(e):
