@@ -45,7 +45,16 @@ def assume(cond) -> None:
         raise InterpretError("what T.assume promises does not hold", at=here(), hint="the compiler relies on it without a check")
 
 
+def sync_grid() -> None:
+    """`T.sync_grid`: of blocks that run one after the other none can wait for all."""
+    raise InterpretError(
+        "T.sync_grid waits for all blocks, and plain Python runs one after the other",
+        at=here(),
+        hint="write what stands behind it under a second `with T.Kernel(...)`",
+    )
+
+
 MEANINGS = {
     "print": print_, "printf": printf, "dump_tensor": dump_tensor, "device_assert": device_assert, "assume": assume,
-    "evaluate": lambda value: None,
+    "evaluate": lambda value: None, "sync_grid": sync_grid,
 }  # fmt: skip

@@ -7,6 +7,7 @@ from functools import partial
 
 from ..errors import InvalidArgument, KernelSyntaxError, UnsupportedConstruct
 from ..frontend.builder import Builder, index_var
+from ..frontend.grid_barriers import barrier
 from ..frontend.keywords import Ignored, checked
 from ..frontend.locations import span_of, user_location
 from ..frontend.operators import as_integer, loop_extent, plain
@@ -159,4 +160,13 @@ def _pick(values: list, dim: int):
     return values[dim]
 
 
-NAMES = ("get_block_binding", "get_block_bindings", "get_block_extent", "get_block_extents")
+def sync_grid() -> None:
+    """Barrier of all blocks: what stands behind it sees what any block has stored in front of it.
+
+    The rest of the block is a launch of its own. Tiles and variables keep nothing across the barrier; it stands in no loop or branch.
+    """
+    builder = Builder.current("T.sync_grid")
+    builder.emit(barrier(builder.span()))
+
+
+NAMES = ("get_block_binding", "get_block_bindings", "get_block_extent", "get_block_extents", "sync_grid")

@@ -20,7 +20,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "a barrier among threads or blocks",
         "remove it: dependences between tile operations are synchronised by the compiler",
         """
-        cluster_arrive cluster_arrive_relaxed cluster_sync cluster_wait named_barrier_arrive sync_grid
+        cluster_arrive cluster_arrive_relaxed cluster_sync cluster_wait named_barrier_arrive
         syncthreads_and syncthreads_count syncthreads_or tvm_storage_sync
         """,
     ),

@@ -1,0 +1,160 @@
+"""`T.sync_grid()`: what stands behind it in a block is a launch of its own, which begins when all blocks have come there.
+
+Before:  for bx in grid(24): n = bx * 2; part[bx] = f(A[bx]); sync_grid; s = sum(part); B[bx] = s + n
+After:   for bx in grid(24): n = bx * 2; part[bx] = f(A[bx])
+         for bx in grid(24): n = bx * 2; s = sum(part); B[bx] = s + n
+
+Memory that is not global ends with a block: what a tile or a variable holds behind the barrier has to be written there. Names are worked out again, unless
+they read a tensor that is written in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..analysis.index.coverage import writes_whole
+from ..errors import UnsupportedConstruct, location_of
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    Stmt,
+    While,
+    call,
+    children,
+    exprs,
+    free_vars,
+    op_name,
+    renew,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+)
+from ..ir.grids import is_grid_axis
+from ..tile.uses import is_parallel, is_scalar_var, uses_of
+
+BARRIER = "frontend.sync_grid"
+
+
+def barrier(span) -> Evaluate:
+    """The statement."""
+    return Evaluate(call(BARRIER, [], span=span), span=span)
+
+
+def _is_barrier(s: Stmt) -> bool:
+    return isinstance(s, Evaluate) and op_name(s.value) == BARRIER
+
+
+def split_at_barriers(body: Stmt) -> Stmt:
+    """`body`, that of a function, with a launch for each part of blocks between two barriers."""
+    if not any(_is_barrier(s) for s in statements(body)):
+        return body
+    return seq([x for s in stmts_of(body) for x in (_launches(s) if is_grid_axis(s) else [s])])
+
+
+def _launches(grid: For) -> list[Stmt]:
+    inner = grid
+    while is_grid_axis(inner.body):
+        inner = inner.body
+    parts: list[list[Stmt]] = [[]]
+    for s in stmts_of(inner.body):
+        if _is_barrier(s):
+            parts.append([])
+            continue
+        if (inside := next((x for x in statements(s) if _is_barrier(x)), None)) is not None:
+            raise UnsupportedConstruct(
+                "T.sync_grid within a loop or a branch of a block",
+                at=location_of(inside.span),
+                hint="put it between the statements of the block, or write several `with T.Kernel(...)`, one after the other",
+            )
+        parts[-1].append(s)
+    first, *others = parts
+    before, launches = list(first), [_around(grid, first)]
+    for part in others:
+        launches.append(renew(_around(grid, _needed(part, before) + part)))
+        before += part
+    return launches
+
+
+def _around(axis: For, stmts: list[Stmt]) -> For:
+    """The grid around other statements."""
+    body = _around(axis.body, stmts) if is_grid_axis(axis.body) else seq(stmts)
+    return For(axis.loop_var, axis.min, axis.extent, axis.kind, body, annotations=dict(axis.annotations), span=axis.span)
+
+
+def _needed(part: list[Stmt], before: list[Stmt]) -> list[Stmt]:
+    """Declarations and names of `before` that a later part of the block needs, too."""
+    used = set().union(*(_names(s) for s in part)) if part else set()
+    written = set().union(*(uses_of(s).writes for s in before))
+    out: list[Stmt] = []
+    for s in reversed(before):
+        if isinstance(s, AllocBuffer) and s.buffer in used:
+            if scope_of(s.buffer) not in ("global", "") and not _written_first(part, s.buffer):
+                what = "variable" if is_scalar_var(s.buffer) else "tile"
+                raise UnsupportedConstruct(
+                    f"a {what} ('{s.buffer.name}') that keeps its value across T.sync_grid",
+                    at=location_of(s.span),
+                    hint="pass it on in a tensor: what stands behind the barrier is a launch of its own",
+                )
+            out.insert(0, s)
+        elif isinstance(s, Bind) and s.var in used:
+            read = {x for x in _names(s) if x in written}
+            if read:
+                raise UnsupportedConstruct(
+                    f"the name '{s.var.name}' across T.sync_grid, which reads '{min(x.name for x in read)}' in front of it",
+                    at=location_of(s.span),
+                    hint="read it again behind the barrier, or pass it on in a tensor",
+                )
+            used |= _names(s)
+            out.insert(0, s)
+    return out
+
+
+def _names(s: Stmt) -> set:
+    """Variables and buffers that a statement uses."""
+    return uses_of(s).all | {v for x in statements(s) for e in exprs(x) for v in free_vars(e)} | _stored(s)
+
+
+def _stored(s: Stmt) -> set:
+    return {x.buffer for x in statements(s) if isinstance(x, BufferStore)}
+
+
+def _written_first(stmts: Iterable[Stmt], buffer) -> bool:
+    """True if no statement reads what `buffer` held in front of them all."""
+    return _go(stmts, buffer, False)[0]
+
+
+def _go(stmts: Iterable[Stmt], buffer, known: bool) -> tuple[bool, bool]:
+    """(does nothing read what was there before, is it all written now?). known: it was all written before."""
+    for s in stmts:
+        if isinstance(s, (For, While, IfThenElse)) and not is_parallel(s):
+            if not known and any(buffer in free_vars(e) for e in exprs(s)):
+                return False, known
+            ends = [_go(stmts_of(x), buffer, known) for x in children(s)]
+            if not all(right for right, _ in ends):
+                return False, known
+            known |= isinstance(s, IfThenElse) and len(ends) == 2 and all(end for _, end in ends)
+            continue
+        found = uses_of(s)
+        if not known and (buffer in found.reads or any(buffer in free_vars(e) for x in statements(s) for e in _values(x))):
+            return False, known
+        known |= _writes_all(s, buffer)
+    return True, known
+
+
+def _values(s: Stmt) -> list:
+    return [s.value, *s.indices] if isinstance(s, BufferStore) else exprs(s) if not isinstance(s, Evaluate) else []
+
+
+def _writes_all(s: Stmt, buffer) -> bool:
+    """True if a statement writes all of a tile or variable."""
+    if isinstance(s, BufferStore):
+        return s.buffer.same_as(buffer) and is_scalar_var(buffer)
+    return writes_whole(s, buffer)
+
+
+__all__ = ["barrier", "split_at_barriers"]
