@@ -1,6 +1,6 @@
 # make run    compile and run examples/gemm/example_gemm.py
 # make test   the test suite (SLOW=1: the slow tests too)
-# make fuzz   12 000 random kernels and 5 000 random programs against the reference (SEEDS="first last": others)
+# make fuzz   12 000 random kernels, 5 000 random programs and 6 000 of both kinds of core against the reference (SEEDS="first last": others of the kernels)
 # make lint   ruff (rules and lay-out), clang-format over src, mypy over what a user touches: some seconds
 # make bench  compile time, import time, time to simulate, simulated time of kernels
 # make clean  remove everything the other targets made
@@ -32,7 +32,8 @@ test: build
 
 fuzz: build
 	$(PY) -m testing.fuzz $(or $(SEEDS),0 12000) --jobs $(JOBS) --keep-going$(if $(SEEDS),,; status=$$?; \
-	$(PY) -m testing.fuzz 100000 105000 --jobs $(JOBS) --keep-going && exit $$status)
+	$(PY) -m testing.fuzz 100000 105000 --jobs $(JOBS) --keep-going || status=1; \
+	for kind in attention mixed_loops tiles_in_turn; do $(PY) -m testing.fuzz.$$kind 0 2000 || status=1; done; exit $$status)
 
 lint: $(INSTALLED)
 	$(PY) -m testing.lint
