@@ -146,11 +146,10 @@ def rows_from_anywhere(height, rows):
 
 
 def test_rows_outside_of_a_tensor_are_left_out_in_groups():
-    """At most three transfers, whatever the number of rows: those in front of the first whole group of 16, the groups, and what is left."""
+    """A transfer for each 16 rows, unless those in front of the tensor end in the middle of such a group."""
     height, rows = 64, 80
     compiled = tilelang.compile(rows_from_anywhere(height, rows))
-    text = compiled.get_kernel_source()
-    assert text.count("DataCopy(x") == 4 and "for (int32_t row" not in text
+    assert "for (int32_t row_block" in compiled.get_kernel_source()
     x, w = (RNG.integers(-3, 4, shape).astype("float16") for shape in ((rows, 64), (64, 64)))
     for start in (-100, -64, -63, -49, -48, -17, -16, -5, 0, 1, 16, 17, 31, 32, 48, 65, 79, 80, 200):
         shown = np.zeros((height, 64), np.float32)

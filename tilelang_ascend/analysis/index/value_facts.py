@@ -91,6 +91,8 @@ class ValueFacts:
         self.analyzer = sym.Analyzer(data)
         self.data, self.never_negative = data, never_negative
         self._values: dict = {}
+        self._told: dict = {}
+        """(name, number) -> is it at least that? While one question is answered."""
         self._expanded: dict = {}
         self._versions: dict = {}
         self._guards: list = []
@@ -218,11 +220,15 @@ class ValueFacts:
 
     def nonnegative(self, e) -> bool:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
-        return e >= 0 if isinstance(e, int) else self._at_least(self.now(e), 0)
+        return e >= 0 if isinstance(e, int) else self._ask(self.now(e), 0)
 
     def positive(self, e) -> bool:
         """True if `e` is surely at least 1 here, found in the same way."""
-        return e >= 1 if isinstance(e, int) else self._at_least(self.now(e), 1)
+        return e >= 1 if isinstance(e, int) else self._ask(self.now(e), 1)
+
+    def _ask(self, e, low: int) -> bool:
+        self._told.clear()
+        return self._at_least(e, low)
 
     def _at_least(self, e, low: int) -> bool:
         """`e >= low` for low 0 or 1."""
@@ -266,7 +272,10 @@ class ValueFacts:
 
     def _by_structure(self, e, low: int) -> bool:
         if isinstance(e, Var):
-            return e in self._values and self._at_least(self._values[e], low)
+            # Names of sums of names, each of which stands for two, would be asked about as often as there are ways to them.
+            if (e, low) not in self._told:
+                self._told[e, low] = e in self._values and self._at_least(self._values[e], low)
+            return self._told[e, low]
         if isinstance(e, Call):
             if op_name(e) == "tirx.if_then_else":
                 return self._at_least(e.args[1], low) and self._at_least(e.args[2], low)

@@ -198,78 +198,54 @@ def copy_rows(moved: GmRows, tile: Tile, version, row, col, facts: ValueFacts, s
     """
     nz, rows, pitch = tile.nz, moved.rows, moved.pitch
 
-    def transfer(i, count, step):
+    def transfer(i, count, step, first=row):
         return intrin(
             "copy_gm_to_l1_nd2nz",
-            head(tile.buffer, version, facts.simplify(nz.offset(as_expr(row if i is None else row + i), as_expr(col)))),
+            head(tile.buffer, version, facts.simplify(nz.offset(as_expr(first if i is None else first + i), as_expr(col)))),
             head(moved.gm.flat, None, moved.source if i is None else moved.source + i * pitch),
             1, count, moved.cols, 0, step, nz.group_rows, 1, 1,
             span=span,
         )  # fmt: skip
 
-    def by_fractals(start, count, step, unit):
-        """`count` matrices of 16 rows each, from a row on, `unit` elements as one."""
+    def by_fractals(step, unit):
+        """Several matrices of 16 rows each, `unit` elements as one."""
         wide = (lambda x: reinterpret(x, "int32")) if unit > 1 else (lambda x: x)
         height, width = FRACTAL_ROWS, const_int(moved.cols) // unit
         return intrin(
             "copy_gm_to_l1_nd2nz",
-            wide(head(tile.buffer, version, facts.simplify(nz.offset(as_expr(row + start), as_expr(col))))),
-            wide(head(moved.gm.flat, None, facts.simplify(as_expr(moved.source + start * pitch)))),
-            count, height, width, height * step // unit, step // unit, nz.group_rows, 1, nz.col_groups * height * nz.c0 // unit,
+            wide(head(tile.buffer, version, facts.simplify(nz.offset(as_expr(row), as_expr(col))))),
+            wide(head(moved.gm.flat, None, moved.source)),
+            const_int(rows) // height, height, width, height * step // unit, step // unit,
+            nz.group_rows, 1, nz.col_groups * height * nz.c0 // unit,
             span=span,
         )  # fmt: skip
 
-    def unit_of(step) -> int | None:
-        """Elements that transfers of several matrices move as one; None if there are no such transfers."""
-        width = const_int(moved.cols)
-        if not isinstance(step, int) or width is None:
-            return None
-        unit, first = units_of(step, width, FRACTAL_ROWS, itemsize(dtype_of(tile.buffer)), nz.col_groups * nz.c0), as_expr(moved.source)
-        # Pairs of elements begin at even ones.
-        even = unit == 1 or unit and facts.proves(tirx.EQ(tirx.floormod(first, imm(unit, dtype_of(first))), imm(0, dtype_of(first))))
-        return unit if even else None
-
-    def in_groups(step, unit):
-        """Rows in front of the first whole group of 16 in the tile, all whole groups, and what is left behind them."""
-        names: list = []
-
-        def named(what, e):
-            e = as_expr(e)
-            if const_int(e) is not None:
-                return const_int(e)
-            names.append(Bind(var := tirx.Var(what, dtype_of(e)), e, span=span))
-            return var
-
-        height, count = FRACTAL_ROWS, as_expr(rows)
-        before = (
-            0
-            if is_group_start
-            else named("rows_ahead", tirx.min(count, tirx.floormod(height - tirx.floormod(as_expr(row), height), height)))
-        )
-        groups = named("row_groups", facts.simplify(tirx.floordiv(count - before, height)))
-        left = named("rows_left", facts.simplify(count - before - groups * height))
-        parts = (
-            (before, lambda n: transfer(0, n, step)),
-            (groups, lambda n: by_fractals(before, n, step, unit)),
-            (left, lambda n: transfer(before + groups * height, n, step)),
-        )
-        return seq(*names, *(guarded([n > 0] if const_int(n) is None else [], move(n), span) for n, move in parts if const_int(n) != 0))
-
-    def several(step):
-        if not nz.by_rows:
-            return transfer(None, rows, step)
-        unit = unit_of(step)
-        if unit is not None:
-            return in_groups(step, unit)
-        if not is_group_start:
-            return by_row
+    def in_groups(step, first):
+        """A transfer for each 16 rows, from the first row of such a group on."""
         block = tirx.Var("row_block", "int32")
         whole = const_int(rows) is not None and const_int(rows) % FRACTAL_ROWS == 0
         count = FRACTAL_ROWS if whole else tirx.min(imm(FRACTAL_ROWS), rows - block * FRACTAL_ROWS)
         blocks = facts.simplify(tirx.floordiv(as_expr(rows) + (FRACTAL_ROWS - 1), imm(FRACTAL_ROWS)))
-        return loop(block, blocks, transfer(block * FRACTAL_ROWS, count, step), span=span)
+        return loop(block, blocks, transfer(block * FRACTAL_ROWS, count, step, first), span=span)
 
-    is_group_start = facts.proves(tirx.EQ(tirx.floormod(as_expr(row), imm(FRACTAL_ROWS)), imm(0)))
+    def several(step):
+        if not nz.by_rows:
+            return transfer(None, rows, step)
+        within = tirx.floormod(as_expr(row), imm(FRACTAL_ROWS))
+        if not facts.proves(tirx.EQ(within, imm(0))):
+            # Rows in front of a tensor are left out seldom, and then mostly in the middle of a group.
+            group = tirx.Var("group", "int32")
+            start = Bind(group, tirx.floordiv(as_expr(row), imm(FRACTAL_ROWS)), span=span)
+            return seq(start, if_then(tirx.EQ(within, imm(0)), in_groups(step, group * FRACTAL_ROWS), by_row, span=span))
+        count, width = (const_int(n) for n in (rows, moved.cols))
+        if isinstance(step, int) and None not in (count, width):
+            unit = units_of(step, width, count, itemsize(dtype_of(tile.buffer)), nz.col_groups * nz.c0)
+            first = as_expr(moved.source)
+            # Pairs of elements begin at even ones.
+            if unit == 1 or unit and facts.proves(tirx.EQ(tirx.floormod(first, imm(unit, dtype_of(first))), imm(0, dtype_of(first)))):
+                return by_fractals(step, unit)
+        return in_groups(step, row)
+
     i = tirx.Var("row", "int32")
     by_row = loop(i, rows, transfer(i, 1, nz.cols), span=span)
     known = const_int(pitch)
