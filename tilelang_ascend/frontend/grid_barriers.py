@@ -5,7 +5,7 @@ After:   for bx in grid(24): n = bx * 2; part[bx] = f(A[bx])
          for bx in grid(24): n = bx * 2; s = sum(part); B[bx] = s + n
 
 Memory that is not global ends with a block: what a tile or a variable holds behind the barrier has to be written there. Names are worked out again, unless
-they read a tensor that is written in front of it.
+they read what the block changes, before or behind it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from ..ir import (
     stmts_of,
 )
 from ..ir.grids import is_grid_axis
-from ..tile.uses import is_parallel, is_scalar_var, uses_of
+from ..tile import VIEW, is_op
+from ..tile.uses import is_parallel, is_scalar_var, own_uses, uses_of
 
 BARRIER = "frontend.sync_grid"
 
@@ -73,9 +74,9 @@ def _launches(grid: For) -> list[Stmt]:
             )
         parts[-1].append(s)
     first, *others = parts
-    before, launches = list(first), [_around(grid, first)]
+    before, launches, written = list(first), [_around(grid, first)], uses_of(inner.body).writes
     for part in others:
-        launches.append(renew(_around(grid, _needed(part, before) + part)))
+        launches.append(renew(_around(grid, _needed(part, before, written) + part)))
         before += part
     return launches
 
@@ -86,10 +87,10 @@ def _around(axis: For, stmts: list[Stmt]) -> For:
     return For(axis.loop_var, axis.min, axis.extent, axis.kind, body, annotations=dict(axis.annotations), span=axis.span)
 
 
-def _needed(part: list[Stmt], before: list[Stmt]) -> list[Stmt]:
-    """Declarations and names of `before` that a later part of the block needs, too."""
-    used = set().union(*(_names(s) for s in part)) if part else set()
-    written = set().union(*(uses_of(s).writes for s in before))
+def _needed(part: list[Stmt], before: list[Stmt], written: set) -> list[Stmt]:
+    """Declarations, views and names of `before` that a later part of the block needs, too. written: what the block changes anywhere: another block may be
+    behind the barrier already when a name is worked out again."""
+    used = set().union(*map(_names, part))
     out: list[Stmt] = []
     for s in reversed(before):
         if isinstance(s, AllocBuffer) and s.buffer in used:
@@ -101,11 +102,14 @@ def _needed(part: list[Stmt], before: list[Stmt]) -> list[Stmt]:
                     hint="pass it on in a tensor: what stands behind the barrier is a launch of its own",
                 )
             out.insert(0, s)
+        elif is_op(s, VIEW) and s.value.args[0].source in used:
+            used |= _names(s)
+            out.insert(0, s)
         elif isinstance(s, Bind) and s.var in used:
-            read = {x for x in _names(s) if x in written}
+            read = _names(s) & written
             if read:
                 raise UnsupportedConstruct(
-                    f"the name '{s.var.name}' across T.sync_grid, which reads '{min(x.name for x in read)}' in front of it",
+                    f"the name '{s.var.name}' across T.sync_grid, which reads '{min(x.name for x in read)}', which the block changes",
                     at=location_of(s.span),
                     hint="read it again behind the barrier, or pass it on in a tensor",
                 )
@@ -116,11 +120,7 @@ def _needed(part: list[Stmt], before: list[Stmt]) -> list[Stmt]:
 
 def _names(s: Stmt) -> set:
     """Variables and buffers that a statement uses."""
-    return uses_of(s).all | {v for x in statements(s) for e in exprs(x) for v in free_vars(e)} | _stored(s)
-
-
-def _stored(s: Stmt) -> set:
-    return {x.buffer for x in statements(s) if isinstance(x, BufferStore)}
+    return uses_of(s).all | {v for x in statements(s) for e in exprs(x) for v in free_vars(e)}
 
 
 def _written_first(stmts: Iterable[Stmt], buffer) -> bool:
@@ -131,23 +131,17 @@ def _written_first(stmts: Iterable[Stmt], buffer) -> bool:
 def _go(stmts: Iterable[Stmt], buffer, known: bool) -> tuple[bool, bool]:
     """(does nothing read what was there before, is it all written now?). known: it was all written before."""
     for s in stmts:
-        if isinstance(s, (For, While, IfThenElse)) and not is_parallel(s):
-            if not known and any(buffer in free_vars(e) for e in exprs(s)):
-                return False, known
-            ends = [_go(stmts_of(x), buffer, known) for x in children(s)]
-            if not all(right for right, _ in ends):
-                return False, known
-            known |= isinstance(s, IfThenElse) and len(ends) == 2 and all(end for _, end in ends)
-            continue
-        found = uses_of(s)
-        if not known and (buffer in found.reads or any(buffer in free_vars(e) for x in statements(s) for e in _values(x))):
+        inside = isinstance(s, (For, While, IfThenElse)) and not is_parallel(s)
+        if not known and buffer in (own_uses if inside else uses_of)(s).reads:
             return False, known
-        known |= _writes_all(s, buffer)
+        if not inside:
+            known |= _writes_all(s, buffer)
+            continue
+        ends = [_go(stmts_of(x), buffer, known) for x in children(s)]
+        if not all(right for right, _ in ends):
+            return False, known
+        known |= isinstance(s, IfThenElse) and len(ends) == 2 and all(end for _, end in ends)
     return True, known
-
-
-def _values(s: Stmt) -> list:
-    return [s.value, *s.indices] if isinstance(s, BufferStore) else exprs(s) if not isinstance(s, Evaluate) else []
 
 
 def _writes_all(s: Stmt, buffer) -> bool:

@@ -76,6 +76,28 @@ def test_products_in_front_and_behind():
     np.testing.assert_array_equal(out["C"], a.astype(np.float32) @ b.astype(np.float32))
 
 
+def test_views_in_front_hold_behind():
+    """Of a tensor, and of a tile that is written anew."""
+
+    @T.prim_func
+    def main(A: T.Tensor((BLOCKS, N), F32), Y: T.Tensor((BLOCKS, N), F32)):
+        with T.Kernel(BLOCKS) as bx:
+            a = T.alloc_shared((2, N // 2), F32)
+            flat = T.view(a, (N,))
+            T.copy(A[bx, :], flat)
+            T.copy(flat, Y[bx, :])
+            T.sync_grid()
+            T.fill(a, 3.0)
+            T.fill(flat, 4.0)
+            for i, j in T.Parallel(2, N // 2):
+                a[i, j] = a[i, j] + i
+            T.copy(flat, Y[bx, :])
+
+    a = np.random.default_rng(0).integers(-9, 9, (BLOCKS, N)).astype(np.float32)
+    out = run(main, A=a, Y=np.zeros_like(a))
+    np.testing.assert_array_equal(out["Y"], np.broadcast_to(np.repeat([4.0, 5.0], N // 2), (BLOCKS, N)))
+
+
 def refused(body, match, line):
     with pytest.raises(UnsupportedConstruct, match=match) as caught:
 
@@ -128,6 +150,13 @@ def keeps_a_name(A, Y, bx):
     Y[bx, 1] = x
 
 
+def keeps_a_name_of_what_is_changed_behind(A, Y, bx):
+    """Another block may have stored to Y when the name is worked out again."""
+    y = Y[(bx + 1) % BLOCKS, 0]
+    T.sync_grid()
+    Y[bx, 0] = y + 1.0
+
+
 @pytest.mark.parametrize(
     "body, match, line",
     [
@@ -136,6 +165,7 @@ def keeps_a_name(A, Y, bx):
         (keeps_part_of_a_tile, "tile \\('b'\\) that keeps its value", "b = T.alloc_shared"),
         (keeps_a_variable, "variable \\('n'\\) that keeps its value", "n = T.alloc_var"),
         (keeps_a_name, "the name 'x' across T.sync_grid, which reads 'Y'", "x = Y[bx, 0]"),
+        (keeps_a_name_of_what_is_changed_behind, "the name 'y' across T.sync_grid, which reads 'Y'", "y = Y[(bx + 1)"),
     ],
 )
 def test_what_does_not_survive_the_barrier_is_told(body, match, line):
