@@ -21,6 +21,11 @@ struct Combine {
   }
 };
 
+template <bool greater>
+void combine(const int32_t* a, const int32_t* b, int32_t* out, size_t width) {
+  isa::simd_run<Combine<greater>>(a, b, out, width);
+}
+
 /*! \brief Clocks of one simulation, all of the same width: positions by column, half as wide as elsewhere, since
  * copies and comparisons of clocks are all the work there is. Those nobody has any more are used again. */
 class Pool {
@@ -264,13 +269,8 @@ class Simulation {
 
   void learn(int64_t queue, const Row& news) {
     Row row(pool_);
-    combine<true>(state_.clock[queue].clock(), news.clock(), row.clock());
+    combine<true>(state_.clock[queue].clock(), news.clock(), row.clock(), pool_.width());
     state_.clock[queue] = std::move(row);
-  }
-
-  template <bool greater>
-  void combine(const int32_t* a, const int32_t* b, int32_t* out) const {
-    isa::simd_run<Combine<greater>>(a, b, out, pool_.width());
   }
 
   void broken(HbBroken what, int64_t key) {
@@ -298,7 +298,8 @@ class Simulation {
   void barrier_all(const HbEvent& e) {
     const std::vector<int64_t> queues = queues_of(e.core);
     Row merged = state_.clock[queues.front()].copy();
-    for (const int64_t queue : queues) combine<true>(merged.clock(), state_.clock[queue].clock(), merged.clock());
+    for (const int64_t queue : queues)
+      combine<true>(merged.clock(), state_.clock[queue].clock(), merged.clock(), pool_.width());
     for (const int64_t queue : queues) {
       for (const int64_t column : columns_of_[queue]) merged.clock()[column] = all_of(column, now_);
     }
@@ -359,7 +360,7 @@ class Simulation {
     /*! \brief What `here` and a lifted `there` both know. */
     Row meet(const Row& here, const Row& there, Pool& pool) const {
       Row low(pool);
-      isa::simd_run<Combine<false>>(here.clock(), there.clock(), low.clock(), pool.width());
+      combine<false>(here.clock(), there.clock(), low.clock(), pool.width());
       for_changed(there.clock(), [&](size_t c, int32_t clock) { low.clock()[c] = std::min(here[c], clock); });
       return low;
     }

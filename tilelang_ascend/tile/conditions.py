@@ -25,7 +25,8 @@ from ..ir import (
 from .table import GEMM, is_op
 from .uses import is_scalar_var, loads_in, uses_of
 
-_NEED_CARE = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.LShift, tirx.RShift)
+_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
+_NEED_CARE = (*_DIVISIONS, tirx.LShift, tirx.RShift)
 """Whose second operand a condition may keep away from zero, or between zero and the number of bits."""
 
 
@@ -70,6 +71,11 @@ def apart(s: Stmt, constant: Callable) -> list[Stmt] | None:
     return out
 
 
+def divides_at_run_time(e) -> bool:
+    """True for a division of integers by a number of run time, which may be zero."""
+    return isinstance(e, _DIVISIONS) and "int" in dtype_of(e) and const_int(e.b) is None
+
+
 def can_be_anywhere(e) -> bool:
     """True if an expression has a value wherever its elements lie inside of their tensors: it does not divide or shift by a number of run time, and
     reads tensors that surely have elements."""
@@ -99,4 +105,4 @@ def joined(stmts: list[Stmt]) -> list[Stmt]:
     return out
 
 
-__all__ = ["anywhere", "apart", "can_be_anywhere", "has_product", "is_lasting", "joined", "under_one"]
+__all__ = ["anywhere", "apart", "can_be_anywhere", "divides_at_run_time", "has_product", "is_lasting", "joined", "under_one"]

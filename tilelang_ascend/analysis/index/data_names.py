@@ -11,8 +11,8 @@ _GROWING = (tirx.Add, tirx.Sub, tirx.Mul)
 
 
 class DataNames:
-    """names: lets and scalar variables whose values are made of data, or of variables that grow until they wrap. sums: those of them whose values may have wrapped. variables: whether all scalar
-    variables count as data, which a loop may make larger and larger."""
+    """names: lets and scalar variables whose values are made of data, or of variables that grow until they wrap. sums: those of them whose values may have
+    wrapped. variables: whether all scalar variables count as data, which a loop may make larger and larger."""
 
     def __init__(self, body: Stmt, variables: bool = False):
         self.variables = variables

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from functools import reduce
 
-from ...analysis.index.affine import affine
 from ...analysis.index.data_names import DataNames
 from ...analysis.index.nest_indices import conjuncts, over_nest, sides_of
 from ...ir import (
@@ -40,8 +39,8 @@ from ...ir import (
     tirx,
 )
 from ...ir.grids import rewrite_grid_bodies
-from ...tile import ASSUME, GEMM, is_op
-from ...tile.conditions import can_be_anywhere
+from ...tile import ASSUME, is_op
+from ...tile.conditions import can_be_anywhere, has_product
 from ...tile.uses import is_output, is_parallel, is_scalar_var, loads_in, on_chip, own_uses, work_of
 
 
@@ -104,12 +103,9 @@ class _Effects:
 
     def some(self, term, extents: dict):
         """A condition in front of the statements under which some iteration of a nest fulfils a term; None if nobody knows one."""
-        sides = sides_of(term)
-        for e in sides[:2] if sides is not None else ():
-            form = affine(e, list(extents))
-            # An index beside data may wrap: then others are the most favourable.
-            if form is None or form.coeffs and self.data.is_data(e):
-                return None
+        # An index beside data may wrap: then others are the most favourable.
+        if any(self.data.is_data(e) and not free_vars(e).isdisjoint(extents) for e in (sides_of(term) or ())[:2]):
+            return None
         found = over_nest(term, extents, every=False)
         if found is None or not self.inside.isdisjoint(free_vars(found)) or loads_in(found) or not can_be_anywhere(found):
             return None
@@ -119,7 +115,7 @@ class _Effects:
 def _skipped(body: Stmt, data: DataNames, notes: list) -> Stmt:
     """The body of a block, with what only blocks that store something need under the condition that tells."""
     stmts = stmts_of(body)
-    names = {s.var: n for n, s in enumerate(stmts) if isinstance(s, Bind)}
+    names = [n for n, s in enumerate(stmts) if isinstance(s, Bind)]
     first = 0
     while True:
         rest = [s for s in stmts[first:] if not isinstance(s, AllocBuffer)]
@@ -128,10 +124,10 @@ def _skipped(body: Stmt, data: DataNames, notes: list) -> Stmt:
         try:
             needed = _Effects(rest, data).needed
         except _AlwaysStores:
-            later = [n for n in sorted(names.values()) if n >= first]
-            if not later:
+            name = next((n for n in names if n >= first), None)
+            if name is None:
                 return body
-            first = later[0] + 1  # What stands in front of the condition may be what it asks for.
+            first = name + 1  # What stands in front of the condition may be what it asks for.
             continue
         break
     if not needed:
@@ -145,7 +141,7 @@ def _skipped(body: Stmt, data: DataNames, notes: list) -> Stmt:
 
 
 def _multiplies_in_a_loop(s: Stmt) -> bool:
-    return any(isinstance(x, For) and not is_parallel(x) and any(is_op(y, GEMM) for y in statements(x)) for x in statements(s))
+    return any(isinstance(x, For) and not is_parallel(x) and has_product(x) for x in statements(s))
 
 
 def skip_blocks(func: PrimFunc, notes: list) -> PrimFunc:

@@ -32,7 +32,6 @@ from ...ir import (
     StmtMutator,
     TensorLoad,
     const_int,
-    dtype_of,
     exprs,
     free_vars,
     parallel_nest,
@@ -42,13 +41,13 @@ from ...ir import (
     walk_expr,
 )
 from ...ir.grids import is_grid_axis
+from ...tile.conditions import divides_at_run_time
 from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
 from ...tile.uses import IN_ORDER, is_parallel, is_scalar_var, loads_in
 
 FEWEST = 16
 """Iterations of loops that are worth instructions of the vector unit. Assumed."""
 _SIMPLE = (SeqStmt, Bind, BufferStore, IfThenElse, For)
-_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 
 
 class _Vectorize(StmtMutator):
@@ -109,7 +108,7 @@ def _is_simple(body: Stmt) -> bool:
 def _divides(e) -> bool:
     """True if an expression divides integers by a number of run time."""
     found = []
-    walk_expr(e, lambda x: found.append(x) if isinstance(x, _DIVISIONS) and "int" in dtype_of(x) and const_int(x.b) is None else None)
+    walk_expr(e, lambda x: found.append(x) if divides_at_run_time(x) else None)
     return bool(found)
 
 

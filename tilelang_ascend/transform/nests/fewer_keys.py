@@ -46,6 +46,7 @@ from ...ir import (
 )
 from ...tile import COPY, FILL, GEMM, REDUCE, is_op, with_args
 from ...tile.clears import gemm_args
+from ...tile.conditions import divides_at_run_time
 from ...tile.reductions import start
 from ...tile.uses import covers_whole, is_parallel, loads_in, on_chip, uses_of
 
@@ -185,7 +186,7 @@ class _Step:
 
     def element(self, e, counting: set) -> None:
         """Refuses what must not happen to elements that are not there: reads of tensors, and divisions that stop the program."""
-        if isinstance(e, (tirx.Div, tirx.FloorDiv, tirx.FloorMod, tirx.Mod)) and "int" in dtype_of(e) and const_int(e.b) is None:
+        if divides_at_run_time(e):
             raise _SeesAll
         if isinstance(e, TensorLoad):
             counted = not on_chip(e.source) and any(counting & free_vars(i) for i in e.indices)

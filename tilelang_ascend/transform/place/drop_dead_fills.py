@@ -124,9 +124,11 @@ def _is_overwritten(buffer, stmts: list[Stmt]) -> bool | None:
 
 def drop_dead_fills(func: PrimFunc) -> PrimFunc:
     """Apply to a placed Tile IR function."""
-    body, passed, read = func.body, workspaces(func.body), None
-    while read is None or passed & read != passed & uses_of(body).reads:
-        read = uses_of(body).reads
+    passed, read = workspaces(func.body), uses_of(func.body).reads
+    body = _Drop(read, passed).visit_block(func.body, None)
+    # What is left in a workspace for a load that has been removed is dead, too.
+    while passed & read - (now := uses_of(body).reads):
+        read = now
         body = _Drop(read, passed).visit_block(body, None)
     dead = passed - uses_of(body).all
     return func.with_body(drop_allocs(body, dead) if dead else body)
