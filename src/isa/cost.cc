@@ -161,6 +161,17 @@ Cost bytes_cost(const Instr& instr, const ChipParams& chip, double bytes) {
   return busy_cost(price, price.bytes, bytes);
 }
 
+Cost runs_cost(const Instr& instr, const ChipParams& chip, double bytes, double runs) {
+  const ClassPrice& price = price_of(instr, chip);
+  Cost c = busy_cost(price, price.bytes, bytes);
+  const double least = runs * price.burst.value;
+  if (least > c.busy) {
+    c.busy = least;
+    c.assumed = price.burst.assumed ? least : 0;
+  }
+  return c;
+}
+
 Cost lanes_cost(const Instr& instr, const ChipParams& chip, int size, double lanes) {
   const ClassPrice& price = price_of(instr, chip);
   return busy_cost(price, price.lanes[log2_size(size)], lanes);

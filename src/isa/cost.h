@@ -50,6 +50,9 @@ namespace isa {
 /*! \brief Price of an instruction that moves `bytes` on chip. */
 Cost bytes_cost(const Instr& instr, const ChipParams& chip, double bytes);
 
+/*! \brief The same, of bytes in `runs` that each take a while. */
+Cost runs_cost(const Instr& instr, const ChipParams& chip, double bytes, double runs);
+
 /*! \brief Price of `lanes` lanes of elements of `size` bytes. */
 Cost lanes_cost(const Instr& instr, const ChipParams& chip, int size, double lanes);
 

@@ -1,6 +1,6 @@
 /*!
  * \file dma.cc
- * \brief Copies between GM and UB, GM and L1, and fill_l1 (pipes MTE2, MTE3).
+ * \brief Copies between GM and UB, GM and L1, from UB to L1, and fill_l1 (pipes MTE2, MTE3).
  *
  * Rows in UB start on 32-byte blocks. What a load leaves of the last block of a row is undefined afterwards: it belongs
  * to the write access and its shadow is set, whatever the bytes are.
@@ -214,6 +214,43 @@ Cost nd2nz_cost(const Instr& instr, const ChipParams& chip) {
   return gm_cost(instr, chip, static_cast<double>(p.matrices * p.rows));
 }
 
+// ---- copy_ub_to_l1: d, s, block_count, block_len, src_gap, dst_gap (32-byte blocks); L1 of the cube core --------------
+
+struct Runs {
+  int64_t runs, bytes, s_step, d_step;
+};
+
+Runs decode_runs(const Instr& instr) {
+  const int64_t* a = instr.args;
+  const int64_t bytes = a[3] * kBlockBytes;
+  return {a[2], bytes, bytes + a[4] * kBlockBytes, bytes + a[5] * kBlockBytes};
+}
+
+int64_t exec_ub_to_l1(ExecContext& ctx, const Instr& instr) {
+  const Runs p = decode_runs(instr);
+  const Operand d = instr.operand(0), s = instr.operand(1);
+  Memory& l1 = ctx.memory_of(kCubeMemory)[L1];
+  const uint8_t* shadow = ctx.shadow(s);
+  for (int64_t r = 0; r < p.runs; ++r) {
+    const int64_t to = d.offset + r * p.d_step, from = r * p.s_step;
+    std::memcpy(l1.data + to, ctx.data(s) + from, static_cast<size_t>(p.bytes));
+    if (shadow != nullptr) std::memcpy(l1.shadow + to, shadow + from, static_cast<size_t>(p.bytes));
+  }
+  return 0;
+}
+
+void ub_to_l1_accesses(const ExecContext*, const Instr& instr, const ChipParams&, AccessList& out) {
+  const Runs p = decode_runs(instr);
+  push_access(out, instr.operand(1), false, kBlockBytes, 0, p.bytes, p.runs, p.s_step);
+  push_access(out, instr.operand(0), true, kBlockBytes, 0, p.bytes, p.runs, p.d_step);
+  if (!out.empty() && out.back().write) out.back().holder = kCubeMemory;
+}
+
+Cost ub_to_l1_cost(const Instr& instr, const ChipParams& chip) {
+  const Runs p = decode_runs(instr);
+  return runs_cost(instr, chip, static_cast<double>(p.runs * p.bytes), static_cast<double>(p.runs));
+}
+
 // ---- fill_l1: d, repeat_times, block_num, dst_gap, value ------------------------------------------------------------
 
 struct FillRuns {
@@ -252,6 +289,7 @@ constexpr ImplRow kRows[] = {
     {OP_copy_ub_to_gm, {exec_ub_to_gm, ub_to_gm_accesses, rows_cost<2>, nullptr}},
     {OP_copy_gm_to_l1_nd2nz, {exec_nd2nz, nd2nz_accesses, nd2nz_cost, nullptr}},
     {OP_fill_l1, {exec_fill, fill_accesses, fill_cost, nullptr}},
+    {OP_copy_ub_to_l1, {exec_ub_to_l1, ub_to_l1_accesses, ub_to_l1_cost, nullptr}},
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 /*!
  * \file fixpipe.cc
- * \brief L0C -> GM (row-major) and L0C -> L1 (NZ), with ReLU and conversion to half or bfloat16 (pipe FIX).
+ * \brief L0C -> GM and UB (row-major) and L0C -> L1 (NZ), with ReLU and conversion to half or bfloat16 (pipe FIX).
  *
  * Element (row, column) of L0C lies at `((column / 16) * src_stride + row) * 64 + (column % 16) * 4` bytes.
  */
@@ -168,6 +168,47 @@ int64_t exec_to_l1(ExecContext& ctx, const Instr& instr) {
   return 0;
 }
 
+enum Split : int64_t { kWhole = 0, kHalvesOfRows, kHalvesOfColumns };
+
+/*! \brief split, d, s, n_size, m_size, src_stride, dst_stride, relu_en, sub_block behind the quant. */
+struct FixpipeToUb {
+  Fixpipe p;
+  int64_t split, sub_block;
+
+  int64_t rows() const { return split == kHalvesOfRows ? p.m / 2 : p.m; }
+  int64_t row_bytes() const { return (split == kHalvesOfColumns ? p.n / 2 : p.n) * p.d_size; }
+  int64_t pitch() const { return p.d_stride * p.d_size; }
+  int first() const { return split == kWhole ? static_cast<int>(sub_block) : 0; }
+  int last() const { return split == kWhole ? static_cast<int>(sub_block) : 1; }
+};
+
+FixpipeToUb decode_to_ub(const Instr& instr) {
+  const int64_t* a = instr.args;
+  FixpipeToUb f{{a[0], instr.operand(2), instr.operand(3), a[4], a[5], a[6], a[7], a[8] != 0, 0}, a[1], a[9]};
+  f.p.d_size = size_of(f.p.d);
+  if (f.p.n <= 0 || f.p.m <= 0) f.p.n = f.p.m = 0;
+  return f;
+}
+
+int64_t exec_to_ub(ExecContext& ctx, const Instr& instr) {
+  const FixpipeToUb f = decode_to_ub(instr);
+  if (!supported(f.p)) {
+    ctx.report_invalid(instr, "fixpipe does not convert between these dtypes");
+    return 0;
+  }
+  for_each_row(ctx, f.p, [&](const Row& row) {
+    for (int core = f.first(); core <= f.last(); ++core) {
+      if (f.split == kHalvesOfRows && row.index / f.rows() != core) continue;
+      const int64_t from = f.split == kHalvesOfColumns ? core * f.row_bytes() : 0;
+      const int64_t to = f.p.d.offset + (f.split == kHalvesOfRows ? row.index % f.rows() : row.index) * f.pitch();
+      Memory& ub = ctx.memory_of(static_cast<int8_t>(core))[UB];
+      std::memcpy(ub.data + to, row.data + from, static_cast<size_t>(f.row_bytes()));
+      if (row.shadow != nullptr) std::memcpy(ub.shadow + to, row.shadow + from, static_cast<size_t>(f.row_bytes()));
+    }
+  });
+  return 0;
+}
+
 void source_accesses(const Fixpipe& p, AccessList& out) {
   const int64_t full = p.n / kFractalSide, tail = p.n % kFractalSide;
   push_access(out, p.s, false, kL0CAlign, 0, p.m * kRowBytes, full, p.s_stride * kRowBytes);
@@ -188,6 +229,22 @@ void to_l1_accesses(const ExecContext*, const Instr& instr, const ChipParams&, A
   push_access(out, p.d, true, kBlockBytes, full * p.d_stride * kBlockBytes, tail * p.d_size, p.m, kBlockBytes);
 }
 
+void to_ub_accesses(const ExecContext*, const Instr& instr, const ChipParams&, AccessList& out) {
+  const FixpipeToUb f = decode_to_ub(instr);
+  source_accesses(f.p, out);
+  for (int core = f.first(); core <= f.last(); ++core) {
+    const size_t before = out.size();
+    push_access(out, f.p.d, true, kBlockBytes, 0, f.row_bytes(), f.rows(), f.pitch());
+    for (size_t i = before; i < out.size(); ++i) out[i].holder = static_cast<int8_t>(core);
+  }
+}
+
+/*! \brief Both halves are written at the same time. */
+Cost to_ub_cost(const Instr& instr, const ChipParams& chip) {
+  const FixpipeToUb f = decode_to_ub(instr);
+  return bytes_cost(instr, chip, static_cast<double>(f.row_bytes() * f.rows()));
+}
+
 Cost to_gm_cost(const Instr& instr, const ChipParams& chip) {
   return gm_cost(instr, chip, static_cast<double>(decode(instr).m));
 }
@@ -200,6 +257,7 @@ Cost to_l1_cost(const Instr& instr, const ChipParams& chip) {
 constexpr ImplRow kRows[] = {
     {OP_fixpipe_to_gm, {exec_to_gm, to_gm_accesses, to_gm_cost, nullptr}},
     {OP_fixpipe_to_l1, {exec_to_l1, to_l1_accesses, to_l1_cost, nullptr}},
+    {OP_fixpipe_to_ub, {exec_to_ub, to_ub_accesses, to_ub_cost, nullptr}},
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ class ProbeContext : public ExecContext {
   ProbeContext(CoreMemory& memory, const ChipParams& chip, bool track, Memory gm)
       : ExecContext(memory, chip, track), gm_(gm) {}
 
+  CoreMemory& memory_of(int8_t) override { return mem; }
   uint8_t* gm_shadow(int64_t address) override {
     const int64_t offset = address - reinterpret_cast<int64_t>(gm_.data);
     return gm_.shadow != nullptr && offset >= 0 && offset < gm_.size ? gm_.shadow + offset : nullptr;

@@ -85,6 +85,7 @@ class Core final : public ExecContext {
   Site site_at(int slot, uint32_t time) const;
 
   // ---- ExecContext
+  CoreMemory& memory_of(int8_t holder) override { return holder_of(holder)->mem; }
   uint8_t* gm_shadow(int64_t address) override;
   void mark_written(int64_t address, int64_t bytes, bool update) override;
   bool mark_unwritten(int64_t address, int64_t bytes) override;
@@ -161,6 +162,10 @@ class Core final : public ExecContext {
   void wait_here(BlockReason reason, const Instr& instr);
 
   // checks
+  /*! \brief The core that has the memories `holder` names, null if there is none. */
+  Core* holder_of(int8_t holder);
+  /*! \brief The number of a tile of another core's program here, under which this core's own program finds it, too. */
+  uint16_t number_of(const Tile& foreign);
   Hazard undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) const;
   bool check_accesses(const Instr& instr, int slot);
   bool check_memory(const Access& a, const Instr& instr, int slot);

@@ -88,9 +88,11 @@ bool Core::prime_accesses() {
   bool primed = false;
   for (const Access& a : accesses_) {
     if (a.space == GM || a.space >= kNumSpaces || a.bytes() == 0) continue;
-    const int64_t end = std::min(extent(a).hi, mem[a.space].size);
-    if (end <= primed_[a.space]) continue;
-    prime(a.space, end);
+    Core* holder = holder_of(a.holder);
+    if (holder == nullptr) continue;
+    const int64_t end = std::min(extent(a).hi, holder->mem[a.space].size);
+    if (end <= holder->primed_[a.space]) continue;
+    holder->prime(a.space, end);
     primed = true;
   }
   return primed;
@@ -147,10 +149,11 @@ bool Core::check_memory(const Access& a, const Instr& instr, int slot) {
   if (a.space == GM) return check_global(a, r.lo, r.hi, instr, slot);
   // An access outside would corrupt the simulator itself, so with values it is never let through in silence.
   const Check check = m_.hazards.on(kMemcheck) ? kMemcheck : kInvalid;
-  const int64_t capacity = a.space < kNumSpaces ? chip.capacity(a.space, aic) : 0;
+  const Core* holder = holder_of(a.holder);
+  const int64_t capacity = a.space < kNumSpaces && holder != nullptr ? chip.capacity(a.space, holder->aic) : 0;
   std::string why;
   if (capacity == 0) {
-    why = ", a memory this core does not have";
+    why = a.holder == kOwnMemory ? ", a memory this core does not have" : " of another core, which there is not";
   } else if (r.lo < 0 || r.hi > capacity) {
     why = " outside of its " + std::to_string(capacity) + " bytes";
   } else if (check == kMemcheck && a.align > 1 && a.base % a.align != 0) {
@@ -168,6 +171,29 @@ bool Core::check_memory(const Access& a, const Instr& instr, int slot) {
   h.hi = r.hi;
   m_.hazards.add(std::move(h), a.write);
   return false;
+}
+
+Core* Core::holder_of(int8_t holder) {
+  if (holder == kOwnMemory) return this;
+  for (auto& core : m_.cores) {
+    if (core->block == block && core->aic == (holder == kCubeMemory) && (core->aic || core->sub_block == holder)) {
+      return core.get();
+    }
+  }
+  return nullptr;
+}
+
+uint16_t Core::number_of(const Tile& foreign) {
+  for (size_t i = 0; i < tiles_.size(); ++i) {
+    const Tile& t = tiles_[i];
+    const bool same = t.space == foreign.space && t.base == foreign.base && t.bytes == foreign.bytes &&
+                      t.versions == foreign.versions && t.name == foreign.name;
+    if (same) return static_cast<uint16_t>(i + 1);
+  }
+  const int32_t number = declare_tile(foreign.space, foreign.base, foreign.bytes, foreign.versions, foreign.elements,
+                                      foreign.name.c_str());
+  if (number > 0) tiles_[static_cast<size_t>(number - 1)].foreign = true;
+  return static_cast<uint16_t>(number);
 }
 
 std::string Core::outside_of_tile(const Access& a, int64_t lo, int64_t hi, int slot) const {
@@ -190,9 +216,13 @@ int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t v
   const int64_t end = base + bytes * versions;
   bool shared = false;
   for (size_t i = 0; i < tiles_.size(); ++i) {
-    const Tile& t = tiles_[i];
+    Tile& t = tiles_[i];
     if (t.space != space) continue;
     const bool same = t.base == base && t.bytes == bytes && t.versions == versions;
+    if (same && name != nullptr && t.foreign && t.name == name) {
+      t.foreign = false;
+      return static_cast<int32_t>(i + 1);
+    }
     if (same && name == nullptr) return static_cast<int32_t>(i + 1);  // a tensor object that is made again and again
     shared |= base < t.base + t.bytes * t.versions && t.base < end;
   }
@@ -206,14 +236,24 @@ int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t v
   t.elements = elements;
   if (name != nullptr) t.name = name;
   tiles_.push_back(std::move(t));
-  if (shared && track_undefined) owner_[space].resize(static_cast<size_t>(mem[space].size / kOwnedBytes + 1));
+  if (shared && track_undefined && chip.capacity(space, aic) != 0) owner_[space].resize(static_cast<size_t>(mem[space].size / kOwnedBytes + 1));
   return static_cast<int32_t>(tiles_.size());
 }
 
 void Core::take_over(const Access& a) {
   // What another tile left in memory that tiles share is not defined for this one: live ranges that overlap show as
   // undefined values.
-  if (a.tile == 0 || a.space == GM || owner_[a.space].empty() || a.bytes() == 0) return;
+  if (a.tile == 0 || a.space == GM || a.bytes() == 0) return;
+  if (a.holder != kOwnMemory) {
+    // The other core knows the tile by another number. Nobody reads the memory of another core.
+    Access there = a;
+    Core* holder = holder_of(a.holder);
+    there.holder = kOwnMemory;
+    there.tile = a.tile <= tiles_.size() ? holder->number_of(tiles_[a.tile - 1]) : uint16_t{0};
+    holder->take_over(there);
+    return;
+  }
+  if (owner_[a.space].empty()) return;
   std::vector<uint16_t>& owner = owner_[a.space];
   Memory& memory = mem[a.space];
   for (int64_t j = 0; j < a.outer_count; ++j) {
@@ -289,8 +329,9 @@ void Core::check_races(const Access& access, const Instr& instr, const Accessor&
     shadow = tensor->race.get();
     base -= tensor->address;
   } else {
-    auto& owned = race_[a.space];
-    if (!owned) owned = std::make_unique<RaceShadow>(chip.capacity(a.space, aic));
+    Core* holder = holder_of(a.holder);
+    auto& owned = holder->race_[a.space];
+    if (!owned) owned = std::make_unique<RaceShadow>(chip.capacity(a.space, holder->aic));
     shadow = owned.get();
   }
   const auto kind = look       ? RaceShadow::kLook

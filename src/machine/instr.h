@@ -79,6 +79,7 @@ struct Tile {
   int64_t versions = 1;
   int64_t elements = 0;  //!< bytes up to the end of the last element: what the scalar unit may touch
   std::string name;      //!< empty when unknown
+  bool foreign = false;  //!< so far only the program of another core has named it
 };
 
 /*! \brief The float behind a float argument: float64 bits of a value already rounded to the operand's dtype. */
@@ -106,6 +107,12 @@ struct Instr {
 };
 
 /*!
+ * \brief Whose memory an access means: that of the core itself, or of another core of its block, where the chip has a
+ * path there (L0C -> UB, UB -> L1). Vector cores are 0 and 1.
+ */
+constexpr int8_t kOwnMemory = -1, kCubeMemory = 2;
+
+/*!
  * \brief A strided set of bytes: `[base + j*outer_stride + i*stride, + len)` for i < count, j < outer_count.
  *
  * Every byte an instruction reads or writes must be in one of its accesses, and no byte it leaves alone may be in a
@@ -116,6 +123,7 @@ struct Access {
   uint16_t tile = 0;  //!< number of the tile it has to stay in, 0 = not known
   bool write = false;
   bool atomic = false;  //!< atomic update of GM: does not conflict with other atomic updates
+  int8_t holder = kOwnMemory;  //!< whose on-chip memory it is
   int32_t align = 1;    //!< required alignment of `base` in bytes (local memories)
   int64_t base = 0;     //!< byte offset in the space; host address for GM
   int64_t len = 0;      //!< bytes of one contiguous piece
@@ -195,6 +203,9 @@ class ExecContext {
     if (!track_undefined) return nullptr;
     return o.space == GM ? gm_shadow(o.offset) : mem.space[o.space].shadow + o.offset;
   }
+  /*! \brief On-chip memories of `holder` (`Access::holder`), a core of the same block. Accesses there have been checked.
+   */
+  virtual CoreMemory& memory_of(int8_t holder) = 0;
   /*! \brief Shadow of scratch memory in GM. One lookup serves the whole operand: an access never leaves its tensor. */
   virtual uint8_t* gm_shadow(int64_t address) = 0;
   /*! \brief Note that `bytes` of GM from `address` on were written. They have a value now, unless it was an atomic

@@ -15,6 +15,8 @@ CORE_SPACES = {
     "aiv": (Space.GM, Space.UB),
 }
 """Memories of each kind of core."""
+OTHER_SPACES = {"aic": {Space.UB: Space.L0C}, "aiv": {Space.L1: Space.UB}}
+"""Memories of the other kind of core of a block that a core writes to, on chips with that path -> where from."""
 _EVENT_OPS = ("ascend.set_flag", "ascend.wait_flag")
 _CROSS_OPS = ("ascend.cross_core_set_flag", "ascend.cross_core_wait_flag")
 _FUNCTION_ATTRS = (
@@ -88,7 +90,7 @@ class _AscendVerifier(WellFormed):
         buffer, scope = s.buffer, scope_of(s.buffer)
         if scope == "local.var":
             return
-        if scope not in SCOPES or SCOPES[scope] not in CORE_SPACES[self.core]:
+        if scope not in SCOPES or SCOPES[scope] not in CORE_SPACES[self.core] and not self.may_write_to(SCOPES[scope]):
             self.report("scope", f"{buffer.name}: no memory {scope!r} on an {self.core.upper()} core", s.span)
             return
         if len(buffer.ty.shape) != 2 or not is_static(buffer):
@@ -101,6 +103,11 @@ class _AscendVerifier(WellFormed):
                 self.report("address", f"{buffer.name} has no address", s.span)
             return
         self.placement(buffer, SCOPES[scope], address, s)
+
+    def may_write_to(self, space: Space) -> bool:
+        """True for a memory of the other kind of core that this one has a path to."""
+        source = OTHER_SPACES[self.core].get(space)
+        return self.mixed and source is not None and self.chip.has_path(source.name, space.name)
 
     def placement(self, buffer, space: Space, address: int, s) -> None:
         memory = self.chip.memories[space]
@@ -154,6 +161,10 @@ class _AscendVerifier(WellFormed):
                     f"{record.name}: operand {operand.name} = {head.source.name} lies in {scope_of(head.source)}, not in {spaces}",
                     s.span,
                 )
+            elif space not in CORE_SPACES[self.core] and OTHER_SPACES[self.core].get(space) not in [
+                SCOPES.get(scope_of(other.source)) for k, other in enumerate(heads) if operand.direction == "out" and k != i
+            ]:
+                self.report("space", f"{record.name}: operand {operand.name} = {head.source.name} is memory of another core", s.span)
             elif space is not Space.GM:
                 self.head(record, operand.alignment(space, bound.dtypes[i]), head, s)
         self.extent(record, bound, heads, s)

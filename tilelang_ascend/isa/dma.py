@@ -273,6 +273,25 @@ COPY_UB_TO_UB = Intrinsic(
 )
 
 
+# ---- UB -> L1 ------------------------------------------------------------------------------------------------------
+
+COPY_UB_TO_L1 = Intrinsic(
+    name="copy_ub_to_l1",
+    pipe=Pipe.MTE3,
+    api="DataCopy",
+    cores=("aiv",),
+    operands=(Operand("d", "out", (Space.L1,)), Operand("s", "in", (Space.UB,))),
+    args=COPY_UB_TO_UB.args,
+    signatures={"3510": CUBE_MOVES["3510"]},
+    text=COPY_UB_TO_UB.text,
+    cost_class="ub_to_l1",
+    work_fn=COPY_UB_TO_UB.work_fn,
+    footprint_fn=_ub_to_ub,
+    doc="Copy `block_count` runs of `block_len` blocks of 32 bytes from UB to L1 of the cube core of the same block; gaps in 32-byte blocks.",
+    reference="DataCopy, DataCopyParams (hardware section 4), path UB to L1 (hardware section 1.3)",
+)
+
+
 # ---- L1 -> L0 ------------------------------------------------------------------------------------------------------
 
 
@@ -436,6 +455,7 @@ RECORDS = (
     COPY_UB_TO_GM,
     COPY_GM_TO_L1_ND2NZ,
     COPY_UB_TO_UB,
+    COPY_UB_TO_L1,
     FILL_L1,
     _load_2d_record("a"),
     _load_2d_record("b"),

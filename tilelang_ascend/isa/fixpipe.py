@@ -1,4 +1,4 @@
-"""The way out of L0C: Fixpipe to GM (row-major) and to L1 (NZ), with conversion and ReLU (pipe FIX)."""
+"""The way out of L0C: Fixpipe to GM and UB (row-major) and to L1 (NZ), with conversion and ReLU (pipe FIX)."""
 
 from __future__ import annotations
 
@@ -43,6 +43,21 @@ def _to_l1(call: Call):
     return [(0, "out", 0, (groups - 1) * stride * BLOCK_BYTES + m * BLOCK_BYTES), _source_span(call)]
 
 
+SPLITS = {"none": 0, "rows": 1, "columns": 2}
+"""Which half of a matrix goes to which vector core -> code of the dual destination; with "none" one core gets it whole."""
+
+
+def _to_ub(call: Call):
+    if is_nothing(call, "n_size", "m_size"):
+        return []
+    n, m, stride = call["n_size"], call["m_size"], call["dst_stride"]
+    if None in (n, m, stride):
+        return [(0, "out", 0, None), _source_span(call)]
+    split = call.attrs.get("split")
+    rows, columns = m // 2 if split == "rows" else m, n // 2 if split == "columns" else n
+    return [(0, "out", 0, ((rows - 1) * stride + columns) * call.itemsize()), _source_span(call)]
+
+
 def _check_quant(call: Call):
     quant = call.attrs.get("quant")
     if quant is not None and call.dtypes not in QUANT_DTYPES[quant]:
@@ -62,6 +77,21 @@ def _check_l1(call: Call):
     return _check_quant(call)
 
 
+def _check_ub(call: Call):
+    size, split = call.itemsize(), call.attrs.get("split")
+    halves = {name: 2 if split == half else 1 for name, half in (("m_size", "rows"), ("n_size", "columns"))}
+    for name, unit in (("n_size", 16 * halves["n_size"]), ("m_size", halves["m_size"])):
+        if call.known(name) and call[name] % unit:
+            return f"{name}={call[name]} is not a multiple of {unit}"
+    if call.known("dst_stride") and call["dst_stride"] * size % BLOCK_BYTES:
+        return f"rows that are dst_stride={call['dst_stride']} elements apart do not start at multiples of {BLOCK_BYTES} bytes"
+    if call.known("dst_stride", "n_size") and call["dst_stride"] < call["n_size"] // halves["n_size"]:
+        return f"dst_stride={call['dst_stride']} is less than the length of a row"
+    if split != "none" and call.known("sub_block") and call["sub_block"]:
+        return f"with split={split} both vector cores get a half, and sub_block={call['sub_block']} says nothing"
+    return _check_quant(call)
+
+
 # The parameter struct has a name of its own on each generation; its fields are the same.
 _PARAMS = {"c220": "AscendC::FixpipeParamsV220", "3510": "AscendC::FixpipeParamsArch3510<AscendC::CO2Layout::{layout}>"}
 _FIELDS = "p.nSize = {n_size}; p.mSize = {m_size}; p.srcStride = {src_stride}; p.dstStride = {dst_stride}; "
@@ -77,6 +107,13 @@ def _text(layout: str):
         return f"{{ {params} p; {fields}{quant} {call_text} }}"
 
     return text
+
+
+def _ub_text(call) -> str:
+    fields = (_FIELDS + "p.reluEn = {relu_en}; p.subBlockId = {sub_block}; ").format_map(call)
+    halves = f"p.dualDstCtl = {SPLITS[call['split']]}; p.quantPre = QuantMode_t::{QUANT_MODES[call['quant']]};"
+    call_text = f"AscendC::Fixpipe<{call['d'].ctype}, {call['s'].ctype}, AscendC::CFG_ROW_MAJOR>({call['d']}, {call['s']}, p);"
+    return f"{{ {_PARAMS['3510'].format(layout='ROW_MAJOR')} p; {fields}{halves} {call_text} }}"
 
 
 def _args(dst_limit: int) -> tuple[Arg, ...]:
@@ -130,4 +167,23 @@ FIXPIPE_TO_L1 = Intrinsic(
     reference="Fixpipe, FixpipeParamsV220, CFG_NZ (hardware section 4)",
 )
 
-RECORDS = (FIXPIPE_TO_GM, FIXPIPE_TO_L1)
+FIXPIPE_TO_UB = Intrinsic(
+    name="fixpipe_to_ub",
+    pipe=Pipe.FIX,
+    api="Fixpipe",
+    cores=("aic",),
+    operands=(Operand("d", "out", (Space.UB,)), Operand("s", "in", (Space.L0C,))),
+    args=(*_args(65535), Arg("sub_block", "int", 0, 1, "bool")),
+    attrs={"quant": QUANT, "split": tuple(SPLITS)},
+    signatures={"3510": _SIGNATURES},
+    text=_ub_text,
+    cost_class="l0c_to_ub",
+    work_fn=lambda call: scaled(call["n_size"], call["m_size"], call.itemsize()),
+    check_fn=_check_ub,
+    footprint_fn=_to_ub,
+    doc="Write m_size x n_size elements of L0C to UB of the vector cores of the same block, row-major with rows `dst_stride` elements apart: all "
+    "to core `sub_block`, or the first half of the rows or columns to core 0 and the second one to core 1, at the same address.",
+    reference="Fixpipe, FixpipeParamsArch3510, dualDstCtl, subBlockId (hardware sections 1.3 and 4)",
+)
+
+RECORDS = (FIXPIPE_TO_GM, FIXPIPE_TO_L1, FIXPIPE_TO_UB)

@@ -45,7 +45,7 @@ from ..ir import (
     structural_equal,
     walk_expr,
 )
-from ..tile import ASSUME, TABLE, is_op
+from ..tile import ASSUME, COPY, TABLE, is_op
 from ..tile.uses import COUNT, is_atomic, is_element_atomic, is_scalar_var, uses_of
 from .reference_expr import Slots
 from .reference_memory import Conflict, Env, InterpreterError, Memory, NotHere, Scalar, Trace, declare
@@ -138,6 +138,7 @@ def execute(
             )
     shape_slots = [(program.slots(d), n) for d, n in dims.items()]
     kinds = program.kinds = _core_kinds(func.body)
+    program.crossed = {b for s in statements(func.body) if _crosses(s) for b in _mentioned(s) if scope_of(b) in CUBE_SCOPES}
     body = program.stmt(func.body)
     blocks = int(func.attrs["ascend.block_dim"]) if func.attrs and "ascend.block_dim" in func.attrs else 1
     for block in range(blocks):
@@ -265,6 +266,8 @@ class _Program:
         """Buffers that the present nest only combines values into."""
         self.sequential: set = set()
         """Slots of loop variables of nests whose iterations depend on each other."""
+        self.crossed: set = set()
+        """Tiles of the cube core that copies from or to tiles of vector cores use: these see them, too."""
 
     # --- statements on cores -----------------------------------------------------------------------------------------
 
@@ -379,9 +382,11 @@ class _Program:
             shape = tuple(int(d(env)) for d in dims)
             return declare(name, shape, dtype, on_chip=not shared, versions=versions)
 
+        everywhere = shared or s.buffer in self.crossed
+
         def run(envs):
-            common = memory(envs[0]) if shared else None
-            for env in envs if shared else skip(envs):
+            common = memory(envs[0]) if everywhere else None
+            for env in envs if everywhere else skip(envs):
                 env.values[slot] = common or memory(env)
 
         return run
@@ -680,6 +685,9 @@ class _Program:
 
     def _sides(self, s) -> Callable:
         """The cores among some that run a statement, by the memories it mentions itself: all, until cores are told apart."""
+        if _crosses(s):
+            # Its region depends on the number of the vector core, whoever does it.
+            return lambda envs: [env for env in envs if env.vector]
         scopes = {scope_of(b) for b in _mentioned(s)}
         cube = any(x in CUBE_SCOPES for x in scopes)
         common = not cube and not any(x.startswith(("shared", "local.fragment")) for x in scopes)
@@ -698,7 +706,7 @@ class _Program:
         variables = [self.slots(x.buffer) for x in below if isinstance(x, BufferStore) and scope_of(x.buffer) == "local.var"]
         work = [x for x in below if not (isinstance(x, BufferStore) and scope_of(x.buffer) == "local.var")]
         cube = any(scope_of(b) in CUBE_SCOPES for x in work for b in _mentioned(x))
-        vector = any(not any(scope_of(b) in CUBE_SCOPES for b in _mentioned(x)) for x in work)
+        vector = any(_crosses(x) or not any(scope_of(b) in CUBE_SCOPES for b in _mentioned(x)) for x in work)
 
         def able(envs, function):
             out = []
@@ -755,6 +763,12 @@ class _Program:
             values = contents()
             values = values[0] if memory.versions and values.ndim == memory.data.ndim else values
             self.result.stores.append((span, memory.name, np.shape(values), np.ascontiguousarray(values).tobytes()))
+
+
+def _crosses(s) -> bool:
+    """True for a copy between tiles of the two kinds of core."""
+    scopes = {scope_of(b) for b in _mentioned(s)} if is_op(s, COPY) else set()
+    return not scopes.isdisjoint(CUBE_SCOPES) and "shared.ub" in scopes
 
 
 def _is_noop(s) -> bool:

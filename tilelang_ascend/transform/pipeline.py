@@ -48,6 +48,7 @@ from .cores.split_cores import split_cores
 from .driver import Apart, Context, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, fit
 from .lower.fresh_elements import fresh_elements
+from .memory.direct_channels import direct_channels
 from .memory.separate_stores import separate_stores
 from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
 from .nests.batch_blocks import batch_blocks
@@ -166,6 +167,7 @@ SHARE = (
     Pass(narrow_maxima, Stage.MAPPED),
     Pass(part_products, Stage.MAPPED, ("chip", "parting")),
     Pass(slice_rows, Stage.MAPPED, ("chip",)),
+    Pass(direct_channels, Stage.MAPPED, ("chip",)),
     Pass(separate_stores, Stage.MAPPED),
     Pass(gather_loads, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED, ("notes",)),

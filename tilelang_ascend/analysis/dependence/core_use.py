@@ -51,13 +51,14 @@ def record_of(call):
 
 
 def core_of_operands(call) -> str | None:
-    """The core that owns the local operands of an instruction, None when it has none."""
+    """The core that executes an instruction with local operands: the only one that can, or the one that has them; None without such operands."""
+    cores = record_of(call).cores
     for arg in elements(call.args):
         parts = operand_parts(arg)
         if parts is not None:
             core = CORE_OF_SCOPE.get(scope_of(parts[0].source))
             if core:
-                return core
+                return core if len(cores) > 1 else cores[0]
     return None
 
 

@@ -292,10 +292,45 @@ def l0c_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
     )  # fmt: skip
 
 
+def l0c_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
+    """L0C -> UB of both vector cores through the fix-pipe: the region is the half of the one that asks (`direct_channels`)."""
+    nz, (rows, columns) = src.tile.nz, (const_int(n) for n in src.extents)
+    split = "rows" if 2 * rows == nz.rows else "columns"
+    assert (rows, columns) == ((nz.rows // 2, nz.cols) if split == "rows" else (nz.rows, nz.cols // 2)), "direct_channels asks for halves"
+    return intrin(
+        "fixpipe_to_ub",
+        head(dst.tile.buffer, dst.version, 0),
+        head(src.tile.buffer, src.version, 0),
+        nz.cols, nz.rows, nz.rows_padded, dst.tile.strides[0], 0, 0,
+        span=c.span,
+        quant=FIXPIPE_QUANT[src.dtype, dst.dtype],
+        split=split,
+    )  # fmt: skip
+
+
+def ub_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
+    """UB -> L1 of the cube core, from rows to NZ: a piece of 32 bytes from each row, or the pieces of a row, whichever are fewer transfers."""
+    nz, (rows, columns), (row, column) = dst.tile.nz, (const_int(n) for n in dst.extents), dst.mins
+    groups, pitch = columns // nz.c0, src.tile.strides[0]
+    assert nz.rows == nz.rows_padded and rows % FRACTAL_ROWS == columns % nz.c0 == 0, "direct_channels asks for whole fractals"
+    by_row = nz.by_rows or rows < groups
+    i = tirx.Var("row" if by_row else "piece", "int32")
+    place = nz.offset(as_expr(row) + i, as_expr(column)) if by_row else nz.offset(as_expr(row), as_expr(column) + i * nz.c0)
+    count, source_gap, target_gap = (groups, 0, nz.group_rows - 1) if by_row else (rows, pitch // nz.c0 - 1, 0)
+    moved = intrin(
+        "copy_ub_to_l1",
+        head(dst.tile.buffer, dst.version, c.facts.simplify(place)),
+        head(src.tile.buffer, src.version, i * (pitch if by_row else nz.c0)),
+        count, 1, source_gap, target_gap,
+        span=c.span,
+    )  # fmt: skip
+    return loop(i, rows if by_row else groups, moved, span=c.span)
+
+
 def _int32(e):
     if isinstance(e, int) or str(e.ty.dtype) == "int32":
         return e
     return tirx.Cast("int32", e)
 
 
-__all__ = ["GmRows", "copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "leaves_as", "stays_in_nz"]
+__all__ = ["GmRows", "copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "l0c_to_ub", "leaves_as", "stays_in_nz", "ub_to_l1"]

@@ -13,7 +13,7 @@ from ...ir import Stmt, const_int, dtype_of, imm, seq, tirx
 from ...tile.uses import end_of, moved_regions
 from ..base.layout import GmTensor
 from .axes import Copy
-from .cube import gm_to_l1, l0c_to_gm, l0c_to_l1
+from .cube import gm_to_l1, l0c_to_gm, l0c_to_l1, l0c_to_ub, ub_to_l1
 from .ub import gm_to_gm, gm_to_ub, ub_to_gm, ub_to_ub
 
 
@@ -30,6 +30,8 @@ def lower_copy(c: Copy) -> Stmt:
         ("shared.ub", "global"): ub_to_gm,
         ("local.l0c", "global"): l0c_to_gm,
         ("local.l0c", "shared.l1"): l0c_to_l1,
+        ("local.l0c", "shared.ub"): l0c_to_ub,
+        ("shared.ub", "shared.l1"): ub_to_l1,
         ("shared.ub", "shared.ub"): ub_to_ub,
         ("global", "global"): gm_to_gm,
     }

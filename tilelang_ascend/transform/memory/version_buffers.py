@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 
-from ...analysis.tiles.core_kinds import uses_cube
+from ...analysis.tiles.core_kinds import crosses, uses_cube
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...analysis.tiles.own_slices import OwnSlices, own_slices
 from ...ir import (
@@ -71,14 +71,14 @@ def versioned_bytes(func: PrimFunc) -> int:
 
 
 def transferred(body: Stmt) -> dict:
-    """UB tiles that transfers to or from GM touch -> directions ("load", "store")."""
+    """UB tiles that transfers to or from GM, or the other kind of core, touch -> directions ("load", "store")."""
     directions: dict = {}
     for s in statements(body):
         found = moved_regions(s)
         if found is None:
             continue
         for r, other, way in ((found[0], found[1], "store"), (found[1], found[0], "load")):
-            if scope_of(other.source) in ("global", ""):
+            if scope_of(other.source) in ("global", "") or crosses(s):
                 directions.setdefault(r.source, set()).add(way)
     return directions
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...analysis.index.value_facts import at_loops
-from ...analysis.tiles.core_kinds import works_on_cube
+from ...analysis.tiles.core_kinds import crosses, works_on_cube
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import AllocBuffer, Bind, For, IfThenElse, PrimFunc, Stmt, StmtMutator, While, const_int, exprs, scope_of, statements, stmts_of
 from ...tile import ASSUME, is_op
@@ -96,6 +96,8 @@ def _plain(s: Stmt, is_own: bool) -> bool:
     and decides nothing by what it finds in tiles."""
     inside = list(statements(s))
     if may_leave(s) or any(isinstance(x, While) or is_output(x) for x in inside):
+        return False
+    if not is_own and any(map(crosses, inside)):
         return False
     heads = (e for x in inside if isinstance(x, (Bind, IfThenElse, For)) for e in exprs(x))
     if any(loads_in(e) for e in heads):

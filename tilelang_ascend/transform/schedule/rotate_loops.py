@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ...analysis.tiles.core_kinds import works_on_cube
+from ...analysis.tiles.core_kinds import crosses, works_on_cube
 from ...analysis.tiles.home_loops import apart, versioned_buffers
 from ...ir import (
     AllocBuffer,
@@ -60,7 +60,7 @@ from ...ir import (
 )
 from ...tile import ASSUME, GEMM, is_op, tile_op
 from ...tile.conditions import joined
-from ...tile.uses import CHAINED, SKEW, conflict, is_load, lateness, leaves_l0c, uses_of, with_lateness
+from ...tile.uses import CHAINED, SKEW, conflict, is_load, lateness, leaves_l0c, own_uses, uses_of, with_lateness
 
 
 class _Rotate(StmtMutator):
@@ -319,7 +319,11 @@ def _alike(a: Stmt, b: Stmt) -> bool:
 
 def _of_products(s: Stmt) -> bool:
     """True for work of the cube core with a product."""
-    return any(is_op(x, GEMM) for x in statements(s)) and not any(scope_of(b) == "shared.ub" for b in uses_of(s).all)
+    return any(is_op(x, GEMM) for x in statements(s)) and not any(map(_works_in_ub, statements(s)))
+
+
+def _works_in_ub(s: Stmt) -> bool:
+    return crosses(s) != "cube" and any(scope_of(b) == "shared.ub" for b in own_uses(s).all)
 
 
 def _loads_first(body: list, to: str | None = None) -> tuple[list, list]:

@@ -29,7 +29,7 @@ from itertools import combinations, product
 from typing import Any, Callable
 
 from ...analysis.index.known_lets import known_lets
-from ...analysis.tiles.core_kinds import CUBE_SCOPES
+from ...analysis.tiles.core_kinds import CUBE_SCOPES, crosses
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...errors import location_of
 from ...ir import (
@@ -231,7 +231,7 @@ def _by_core(s: Stmt, constant: Callable) -> dict | None:
     tiles, and for work of both kinds that a skewed loop does, or one that decides by what it finds in tiles."""
     if isinstance(s, (AllocBuffer, Bind)) or is_op(s, ASSUME) or _sets_scalar(s, constant):
         return {"": uses_of(s)}
-    side = _side(uses_of(s))
+    side = _side_of(s)
     if side != "both":
         return {side: uses_of(s)} if side else None
     by_core: dict = {}
@@ -239,7 +239,7 @@ def _by_core(s: Stmt, constant: Callable) -> dict | None:
         if isinstance(x, For) and any(lateness(x)) or isinstance(x, BufferStore) and is_scalar_var(x.buffer):
             return None
         found = own_uses(x)
-        side = _side(found)
+        side = crosses(x) or _side(found)
         if side == "both" or not side and (found.writes or not all(map(constant, exprs(x)))):
             return None
         if side:
@@ -247,6 +247,15 @@ def _by_core(s: Stmt, constant: Callable) -> dict | None:
             uses.reads |= found.reads
             uses.writes |= found.writes
     return by_core
+
+
+def _side_of(s: Stmt) -> str:
+    """The same of a statement with all that is in it."""
+    side = _side(uses_of(s))
+    if side != "both":
+        return side
+    inside = {crosses(x) or _side(own_uses(x)) for x in statements(s)} - {""}
+    return next(iter(inside)) if len(inside) == 1 else "both"
 
 
 def _side(uses: Uses) -> str:
@@ -267,7 +276,7 @@ def _goes_round(loop: For) -> bool:
     writes: dict = {CUBE: set(), VECTOR: set()}
     for s in statements(loop.body):
         found = own_uses(s)
-        side = _side(found)
+        side = crosses(s) or _side(found)
         if side in reads:
             reads[side] |= found.reads
             writes[side] |= found.writes
