@@ -44,6 +44,14 @@ class Apart(IntEnum):
     ALL = 2
 
 
+class Direct(IntEnum):
+    """Which values cross between cube and vector cores on chip, where there are paths: those to UB and those to L1, those to UB, or none."""
+
+    NONE = 0
+    TO_UB = 1
+    ALL = 2
+
+
 @dataclass
 class Context:
     """What passes may ask for, and what they tell the user.
@@ -52,7 +60,8 @@ class Context:
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
     transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: whether such steps may
     be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. narrow: products are made in parts of few columns. parts:
-    tiles are worked on in so many of them. apart: which products are made apart from what they are added to, here and in all attempts.
+    tiles are worked on in so many of them. direct: which values cross on chip. in_step: whether statements of a loop that may run late may run in step
+    where memories are too small for values of several iterations. apart: which products are made apart from what they are added to, here and in all attempts.
     """
 
     chip: Any
@@ -69,10 +78,21 @@ class Context:
     narrow: bool = False
     parts: int = 1
     apart: Apart = Apart.FOUND
+    direct: Direct = Direct.NONE
+    in_step: bool = True
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
-        return Context(self.chip, self.options, self.keep, self.verify, times=self.times, apart=self.apart)
+        return Context(
+            self.chip,
+            self.options,
+            self.keep,
+            self.verify,
+            times=self.times,
+            apart=self.apart,
+            direct=self.direct,
+            in_step=self.in_step,
+        )
 
     def adopt(self, other: Context) -> None:
         """Continue with what an attempt has found."""

@@ -95,7 +95,7 @@ def fit(mapped: PrimFunc, context: Context):
             memory = error.fields["memory"]
             least[memory] = min(least.get(memory, error.fields["needed"]), error.fields["needed"])
     else:
-        in_step = with_less_skew(mapped)
+        in_step = with_less_skew(mapped) if context.in_step else None
         if in_step is not None and not hopeless_anyway:
             simpler, meaning = in_step
             context.notes.append(f"{meaning}: {failure.fields['memory']} has no room for values of several")

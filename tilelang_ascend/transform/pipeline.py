@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Callable
 
 from ..analysis.dependence.trace import TooManyTraces
-from ..analysis.tiles.core_kinds import uses_cube
+from ..analysis.tiles.core_kinds import crosses, uses_cube, uses_vector
 from ..analysis.tiles.large_sums import accumulators, large_sums
 from ..collector import PAUSED_COLLECTOR
 from ..errors import OutOfMemory, TilelangAscendError, UnsupportedConstruct, location_of
@@ -45,7 +45,7 @@ from .cores.close_cores import close_cores
 from .cores.meet_cores import meet_cores
 from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
-from .driver import Apart, Context, Options, Pass, left, run
+from .driver import Apart, Context, Direct, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, fit
 from .lower.fresh_elements import fresh_elements
 from .memory.direct_channels import direct_channels
@@ -167,7 +167,7 @@ SHARE = (
     Pass(narrow_maxima, Stage.MAPPED),
     Pass(part_products, Stage.MAPPED, ("chip", "parting")),
     Pass(slice_rows, Stage.MAPPED, ("chip",)),
-    Pass(direct_channels, Stage.MAPPED, ("chip",)),
+    Pass(direct_channels, Stage.MAPPED, ("chip", "direct")),
     Pass(separate_stores, Stage.MAPPED),
     Pass(gather_loads, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED, ("notes",)),
@@ -478,10 +478,31 @@ def _first(ways: list, attempt: Callable):
 def _shared(func: PrimFunc, context: Context):
     """The same for tiles as they are, shared out between the cores."""
     mapped = func if "ascend.block_dim" in func.attrs else run(MAP, func, context)
-    shared = run(SHARE, mapped, context)
-    synced, memory_map, found = _synchronise(shared, context)
-    context.adopt(found)
-    return synced, memory_map, context
+    failure = None
+    for direct, in_step in _crossings(mapped, context.chip):
+        attempt = context.attempt()
+        attempt.direct, attempt.in_step = direct, in_step
+        shared = run(SHARE, mapped, attempt)
+        if direct is not Direct.NONE and not any(map(crosses, statements(shared.body))):
+            continue  # As the way in which nothing crosses directly.
+        try:
+            synced, memory_map, found = _synchronise(shared, attempt)
+        except OutOfMemory as error:
+            failure = error
+            continue
+        attempt.adopt(found)
+        context.adopt(attempt)
+        return synced, memory_map, context
+    raise failure
+
+
+def _crossings(mapped: PrimFunc, chip) -> list[tuple[Direct, bool]]:
+    """(what crosses between cores on chip, whether late statements may run in step) in the order in which they are tried: a value on its way to
+    another core that is kept on chip has to have room for each iteration it is late."""
+    if not (chip.has_path("L0C", "UB") or chip.has_path("UB", "L1")) or not (uses_cube(mapped.body) and uses_vector(mapped.body)):
+        return [(Direct.NONE, True)]
+    ways = [(direct, in_step) for in_step in (False, True) for direct in (Direct.ALL, Direct.TO_UB, Direct.NONE)]
+    return ways
 
 
 def _synchronise(mapped: PrimFunc, context: Context):

@@ -56,6 +56,7 @@ from ...tile import COPY, is_op, tile_op
 from ...tile.uses import MET, SKEW, covers_whole, end_of, lateness, own_uses, uses_of
 from ...tileop.base.layout import l1_layout
 from ...tileop.copy.cube import FIXPIPE_QUANT
+from ..driver import Direct
 
 MEMORY = {"local.l0c": "L0C", "shared.ub": "UB", "shared.l1": "L1"}
 
@@ -289,10 +290,13 @@ class _Direct(StmtMutator):
         return BufferStore(self.tiles[s.buffer][0], new.value, [self.first(s.buffer, row), *rest], span=s.span)
 
 
-def direct_channels(func: PrimFunc, chip) -> PrimFunc:
-    """Apply to a mapped Tile IR function for a chip."""
+def direct_channels(func: PrimFunc, chip, direct: Direct = Direct.ALL) -> PrimFunc:
+    """Apply to a mapped Tile IR function for a chip, to those channels that may be `direct`."""
+    wanted = {"shared.ub": Direct.TO_UB, "shared.l1": Direct.ALL}
     routes = {
-        scopes: route for scopes, route in _ROUTES.items() if chip.has_path(*(MEMORY[scope] for scope in scopes))
+        scopes: route
+        for scopes, route in _ROUTES.items()
+        if direct >= wanted[scopes[1]] and chip.has_path(*(MEMORY[scope] for scope in scopes))
     }
     core, changes = core_number(func.body), []
     for c in _channels(func.body) if routes else ():
