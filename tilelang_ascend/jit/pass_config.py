@@ -95,6 +95,7 @@ HONOURED: dict[str, tuple[str, tuple]] = {
     "tl.keep_operands": ("keep_operands", (True, False)),
     "tl.merge_steps": ("merge_steps", (True, False)),
     "tl.vectorize_loops": ("vectorize_loops", (True, False)),
+    "tl.direct_channels": ("direct_channels", (True, False)),
     "tl.cann": ("cann", CANN_RELEASES),
     "cann": ("cann", CANN_RELEASES),
 }

@@ -23,6 +23,7 @@ class Options:
     keep_operands: an operand of a product may stay in L1 for several blocks, while sums of parts of K are added up in GM.
     merge_steps: steps of an attention loop may be worked on together.
     vectorize_loops: serial loops over elements may be work of the vector unit.
+    direct_channels: values may cross between cube and vector cores on chip, where there are paths.
     cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
 
@@ -32,6 +33,7 @@ class Options:
     keep_operands: bool = True
     merge_steps: bool = True
     vectorize_loops: bool = True
+    direct_channels: bool = True
     cann: int = 8
 
 

@@ -18,7 +18,7 @@ from .lower.fold_clears import fold_clears
 from .lower.hoist_invariants import hoist_invariants
 from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import bytes_apart, plan_memory
-from .memory.version_buffers import choose_versions, estimated_temporaries, lacks_copies, version_buffers, versioned_bytes
+from .memory.version_buffers import choose_versions, crossing_lacks_copies, estimated_temporaries, lacks_copies, version_buffers, versioned_bytes
 from .nests.split_nests import longest_nest, split_nests
 from .schedule.interleave_windows import interleave_windows
 from .schedule.rotate_loops import rotate_loops, with_less_skew
@@ -50,6 +50,10 @@ FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, DISTRIBUTE, HOIST, INTERLE
 """`split_nests` only if temporaries do not fit otherwise, `distribute_loops` and `hoist_invariants` only if what they move does."""
 
 
+class NoSecondCopy(Exception):
+    """What stays on chip on its way to the other kind of core leaves no room for what comes next, or for loads."""
+
+
 def least_bytes(body: Stmt) -> dict[str, int]:
     """Scope of a memory -> bytes that its tiles surely need, whatever their versions and however they share addresses: any one of them, and
     what one statement reads, which is there when it starts."""
@@ -71,7 +75,7 @@ def fit(mapped: PrimFunc, context: Context):
 
     How much room temporaries need is known when they have addresses: a second attempt uses what a careful first one left.
 
-    Raises: OutOfMemory if tiles do not fit even with single copies and in small parts.
+    Raises: OutOfMemory if tiles do not fit even with single copies and in small parts. NoSecondCopy, where late statements may not run in step.
     """
     chip = context.chip
     temporaries, failure, least, hopeless = estimated_temporaries(mapped), None, {}, _Hopeless()
@@ -104,6 +108,8 @@ def fit(mapped: PrimFunc, context: Context):
     if lanes is None and widened is None:
         chosen = _with_more(mapped, context, chosen, versions, temporaries) or chosen
     planned, memory_map, versioned, found = chosen
+    if not context.in_step and crossing_lacks_copies(mapped.body, versioned.body, context.options.max_versions):
+        raise NoSecondCopy
     context.adopt(found)
     context.cramped |= lacks_copies(mapped.body, versioned.body, context.options.max_versions)
     return planned, memory_map
@@ -218,4 +224,4 @@ def _planned(ir: PrimFunc, context: Context):
     return planned, memory_map
 
 
-__all__ = ["FIT", "NEST_LANES", "STREAMED", "TILED", "attempt", "fit", "least_bytes"]
+__all__ = ["FIT", "NEST_LANES", "NoSecondCopy", "STREAMED", "TILED", "attempt", "fit", "least_bytes"]

@@ -46,7 +46,7 @@ from .cores.meet_cores import meet_cores
 from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
 from .driver import Apart, Context, Direct, Options, Pass, left, run
-from .fit import FIT, STREAMED, TILED, fit
+from .fit import FIT, STREAMED, TILED, NoSecondCopy, fit
 from .lower.fresh_elements import fresh_elements
 from .memory.direct_channels import direct_channels
 from .memory.separate_stores import separate_stores
@@ -479,7 +479,7 @@ def _shared(func: PrimFunc, context: Context):
     """The same for tiles as they are, shared out between the cores."""
     mapped = func if "ascend.block_dim" in func.attrs else run(MAP, func, context)
     failure = None
-    for direct, in_step in _crossings(mapped, context.chip):
+    for direct, in_step in _crossings(mapped, context):
         attempt = context.attempt()
         attempt.direct, attempt.in_step = direct, in_step
         shared = run(SHARE, mapped, attempt)
@@ -487,6 +487,8 @@ def _shared(func: PrimFunc, context: Context):
             continue  # As the way in which nothing crosses directly.
         try:
             synced, memory_map, found = _synchronise(shared, attempt)
+        except NoSecondCopy:
+            continue
         except OutOfMemory as error:
             failure = error
             continue
@@ -496,10 +498,11 @@ def _shared(func: PrimFunc, context: Context):
     raise failure
 
 
-def _crossings(mapped: PrimFunc, chip) -> list[tuple[Direct, bool]]:
+def _crossings(mapped: PrimFunc, context: Context) -> list[tuple[Direct, bool]]:
     """(what crosses between cores on chip, whether late statements may run in step) in the order in which they are tried: a value on its way to
     another core that is kept on chip has to have room for each iteration it is late."""
-    if not (chip.has_path("L0C", "UB") or chip.has_path("UB", "L1")) or not (uses_cube(mapped.body) and uses_vector(mapped.body)):
+    paths = context.chip.has_path("L0C", "UB") or context.chip.has_path("UB", "L1")
+    if not (paths and context.options.direct_channels and uses_cube(mapped.body) and uses_vector(mapped.body)):
         return [(Direct.NONE, True)]
     ways = [(direct, in_step) for in_step in (False, True) for direct in (Direct.ALL, Direct.TO_UB, Direct.NONE)]
     return ways

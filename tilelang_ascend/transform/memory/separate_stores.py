@@ -13,6 +13,7 @@ Requires: mapped Tile IR, tiles without versions. Ensures: nothing else reads wh
 from __future__ import annotations
 
 from ...analysis.index.coverage import whole_store
+from ...analysis.tiles.core_kinds import crosses
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import (
     BufferStore,
@@ -66,9 +67,9 @@ def _change_of(body: list[Stmt], b, uses) -> int | None:
 
 
 def _moves(s: Stmt, b, side: int) -> bool:
-    """Is the statement a transfer between GM and `b`, its source (0) or destination (1)?"""
+    """Is the statement a transfer between GM, or the other kind of core, and `b`, its source (0) or destination (1)?"""
     ends = moved_regions(s)
-    return ends is not None and ends[side].source.same_as(b) and scope_of(ends[1 - side].source) in ("global", "")
+    return ends is not None and ends[side].source.same_as(b) and (scope_of(ends[1 - side].source) in ("global", "") or bool(crosses(s)))
 
 
 def _in_place(s: Stmt, b) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 
-from ...analysis.tiles.core_kinds import crosses, uses_cube
+from ...analysis.tiles.core_kinds import crosses, uses_cube, works_on_cube
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...analysis.tiles.own_slices import OwnSlices, own_slices
 from ...ir import (
@@ -89,6 +89,7 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
     attempt to fit a function asks again: the answers for a few bodies are kept."""
     out = {}
     moved, uses, core = transferred(body), KnownUses(), core_number(body)
+    crossing = _crossing(body)
     sliced = slices_of(body)
     if uses_cube(body):
         limit = min(limit, MANY_VERSIONS)  # Vector cores that wait for the cube core have nothing to do with more.
@@ -106,12 +107,19 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
         # Tiles that follow each other have versions only where their halves meet.
         loops = [loop for loop in loops if CHAINED not in loop.annotations or distance(loop, b, uses)]
         required = max((distance(loop, b, uses) + 1 for loop in loops), default=1)
-        n = max(required, max((_versions_in(loop, b, moved, limit, loop.loop_var in parts) for loop in loops), default=1))
-        if not on_chip(b):
+        ways = b in crossing or not on_chip(b)
+        n = max(required, max((_versions_in(loop, b, moved, limit, loop.loop_var in parts, ways) for loop in loops), default=1))
+        if ways:
             # What goes to the other kind of core and what comes back share the rhythm of the loop, and one wait implies another.
             n = max([n, *(max(late) + 1 for loop in loops if (late := lateness(loop)))])
         out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required)
     return out
+
+
+@lru_cache(maxsize=4)
+def _crossing(body: Stmt) -> frozenset:
+    """Tiles that the other kind of core writes."""
+    return frozenset(s.value.args[1].source for s in statements(body) if crosses(s))
 
 
 @lru_cache(maxsize=4)
@@ -128,13 +136,13 @@ def distance(loop: For, buffer, uses) -> int:
     return min(late, 1) if CHAINED in loop.annotations else late
 
 
-def _versions_in(loop: For, buffer, moved: dict, limit: int, of_parts: bool) -> int:
+def _versions_in(loop: For, buffer, moved: dict, limit: int, of_parts: bool, crosses_cores: bool) -> int:
     """Versions that help one loop. `of_parts`: over parts of a product, in a loop with late statements: while what the product adds up to leaves L0C,
-    loads of the next parts go on."""
+    loads of the next parts go on. `crosses_cores`: one kind of core writes the buffer and the other kind reads it."""
     wanted = max(int(loop.annotations.get("num_stages", 0)), DEFAULT_VERSIONS)
     if of_parts and scope_of(buffer) == "shared.l1":
         wanted = MANY_VERSIONS
-    if not on_chip(buffer) and not any(lateness(loop)):
+    if crosses_cores and not any(lateness(loop)):
         # The way to the other kind of core and back takes longer than work on little.
         wanted = max(wanted, min(MANY_VERSIONS, BYTES_UNDER_WAY // max(1, tile_bytes(buffer))))
     if scope_of(buffer) == "shared.ub":
@@ -173,8 +181,11 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool
         room.take(b, sizes[b] * n, True)
 
     urgent, hidden = _in_order(body, limit)
+    crossing = frozenset() if stores else _crossing(body)
     for n in range(2, limit + 1):
         for b in [*urgent, *hidden] if stores else urgent:
+            if b in crossing and n > DEFAULT_VERSIONS:
+                continue  # That is worth less than a second copy of what is stored.
             if n <= wanted[b][0] and chosen[b] == n - 1 and room.take(b, sizes[b]):
                 chosen[b] = n
     return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
@@ -263,6 +274,18 @@ def lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
     return any(b in moved and wanted[b][0] > 1 == const_int(v.ty.shape[0]) for b, v in pairs)
 
 
+def crossing_lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
+    """The same of tiles that the other kind of core writes, and of those in L1 that loads fill beside them, if late statements run beside early ones:
+    else the cores take turns, and nothing would be gained."""
+    if not any(isinstance(s, For) and any(lateness(s)) and works_on_cube(s) for s in statements(body)):
+        return False
+    crossing, moved, wanted = _crossing(body), transferred(body), wanted_versions(body, limit)
+    in_l1 = any(scope_of(b) == "shared.l1" for b in crossing)
+    pairs = zip(versioned_buffers(body), versioned_buffers(versioned), strict=True)
+    meant = (b in crossing or in_l1 and b in moved and scope_of(b) == "shared.l1" for b in versioned_buffers(body))
+    return any(m and wanted[b][0] > 1 == const_int(v.ty.shape[0]) for m, (b, v) in zip(meant, pairs))
+
+
 class _AddVersions(StmtMutator):
     def __init__(self, versions: dict, slices: dict[object, OwnSlices]):
         self.new, self.index, self.numbers, self.slices = {}, {}, {}, slices
@@ -330,4 +353,4 @@ def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = 
     return func.with_body(_AddVersions(versions, slices_of(func.body))(func.body))
 
 
-__all__ = ["choose_versions", "estimated_temporaries", "lacks_copies", "version_buffers", "versioned_bytes"]
+__all__ = ["choose_versions", "crossing_lacks_copies", "estimated_temporaries", "lacks_copies", "version_buffers", "versioned_bytes"]
