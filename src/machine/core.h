@@ -164,14 +164,14 @@ class Core final : public ExecContext {
   // checks
   /*! \brief The core that has the memories `holder` names, null if there is none. */
   Core* holder_of(int8_t holder);
-  /*! \brief The number of a tile of another core's program here, under which this core's own program finds it, too. */
-  uint16_t number_of(const Tile& foreign);
   Hazard undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) const;
   bool check_accesses(const Instr& instr, int slot);
   bool check_memory(const Access& a, const Instr& instr, int slot);
   /*! \brief In which way bytes [lo, hi) lie outside of the tile of an access, empty if they do not. */
   std::string outside_of_tile(const Access& a, int64_t lo, int64_t hi, int slot) const;
   void take_over(const Access& a);
+  /*! \brief The blocks of an access to memory of this core belong to a tile from now on. */
+  void take_over(const Access& a, uint16_t id);
   /*! \brief After an instruction: what it only read belongs to the tiles it belonged to. */
   void give_back();
   void find_accesses(const OpImpl& impl, const Instr& instr);
@@ -231,7 +231,7 @@ class Core final : public ExecContext {
   /*! \brief A block of memory that an instruction of another tile reads. */
   struct Borrowed {
     uint8_t space;
-    uint16_t tile;
+    uint16_t tile;  //!< its `id`
     int64_t block;
     uint8_t shadow[kOwnedBytes];
   };

@@ -183,19 +183,6 @@ Core* Core::holder_of(int8_t holder) {
   return nullptr;
 }
 
-uint16_t Core::number_of(const Tile& foreign) {
-  for (size_t i = 0; i < tiles_.size(); ++i) {
-    const Tile& t = tiles_[i];
-    const bool same = t.space == foreign.space && t.base == foreign.base && t.bytes == foreign.bytes &&
-                      t.versions == foreign.versions && t.name == foreign.name;
-    if (same) return static_cast<uint16_t>(i + 1);
-  }
-  const int32_t number = declare_tile(foreign.space, foreign.base, foreign.bytes, foreign.versions, foreign.elements,
-                                      foreign.name.c_str());
-  if (number > 0) tiles_[static_cast<size_t>(number - 1)].foreign = true;
-  return static_cast<uint16_t>(number);
-}
-
 std::string Core::outside_of_tile(const Access& a, int64_t lo, int64_t hi, int slot) const {
   if (a.tile == 0) return "";
   // An index of billions of elements changes the number; the offset then lies in another tile, if anywhere.
@@ -216,13 +203,9 @@ int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t v
   const int64_t end = base + bytes * versions;
   bool shared = false;
   for (size_t i = 0; i < tiles_.size(); ++i) {
-    Tile& t = tiles_[i];
+    const Tile& t = tiles_[i];
     if (t.space != space) continue;
     const bool same = t.base == base && t.bytes == bytes && t.versions == versions;
-    if (same && name != nullptr && t.foreign && t.name == name) {
-      t.foreign = false;
-      return static_cast<int32_t>(i + 1);
-    }
     if (same && name == nullptr) return static_cast<int32_t>(i + 1);  // a tensor object that is made again and again
     shared |= base < t.base + t.bytes * t.versions && t.base < end;
   }
@@ -235,6 +218,7 @@ int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t v
   t.versions = versions;
   t.elements = elements;
   if (name != nullptr) t.name = name;
+  t.id = m_.id_of(t);
   tiles_.push_back(std::move(t));
   if (shared && track_undefined && chip.capacity(space, aic) != 0) owner_[space].resize(static_cast<size_t>(mem[space].size / kOwnedBytes + 1));
   return static_cast<int32_t>(tiles_.size());
@@ -243,17 +227,14 @@ int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t v
 void Core::take_over(const Access& a) {
   // What another tile left in memory that tiles share is not defined for this one: live ranges that overlap show as
   // undefined values.
-  if (a.tile == 0 || a.space == GM || a.bytes() == 0) return;
-  if (a.holder != kOwnMemory) {
-    // The other core knows the tile by another number. Nobody reads the memory of another core.
-    Access there = a;
-    Core* holder = holder_of(a.holder);
-    there.holder = kOwnMemory;
-    there.tile = a.tile <= tiles_.size() ? holder->number_of(tiles_[a.tile - 1]) : uint16_t{0};
-    holder->take_over(there);
-    return;
-  }
-  if (owner_[a.space].empty()) return;
+  if (a.tile == 0 || a.space == GM || a.bytes() == 0 || a.tile > tiles_.size()) return;
+  Core* holder = holder_of(a.holder);
+  std::vector<uint16_t>& owner = holder->owner_[a.space];
+  if (holder != this && owner.empty()) owner.resize(static_cast<size_t>(holder->mem[a.space].size / kOwnedBytes + 1));
+  if (!owner.empty()) holder->take_over(a, tiles_[a.tile - 1].id);
+}
+
+void Core::take_over(const Access& a, uint16_t id) {
   std::vector<uint16_t>& owner = owner_[a.space];
   Memory& memory = mem[a.space];
   for (int64_t j = 0; j < a.outer_count; ++j) {
@@ -261,7 +242,7 @@ void Core::take_over(const Access& a) {
       const int64_t lo = a.base + j * a.outer_stride + i * a.stride;
       for (int64_t block = lo / kOwnedBytes; block * kOwnedBytes < lo + a.len; ++block) {
         uint16_t& tile = owner[static_cast<size_t>(block)];
-        if (tile == a.tile) continue;
+        if (tile == id) continue;
         uint8_t* shadow = memory.shadow + block * kOwnedBytes;
         if (!a.write) {
           // The other tile may still be read by a transfer that lands later.
@@ -270,7 +251,7 @@ void Core::take_over(const Access& a) {
           borrowed_.push_back(b);
         }
         if (tile != 0) std::memset(shadow, kUndefinedByte, kOwnedBytes);
-        tile = a.tile;
+        tile = id;
       }
     }
   }

@@ -79,7 +79,7 @@ struct Tile {
   int64_t versions = 1;
   int64_t elements = 0;  //!< bytes up to the end of the last element: what the scalar unit may touch
   std::string name;      //!< empty when unknown
-  bool foreign = false;  //!< so far only the program of another core has named it
+  uint16_t id = 0;       //!< the same for the same tile in the programs of all cores
 };
 
 /*! \brief The float behind a float argument: float64 bits of a value already rounded to the operand's dtype. */

@@ -57,6 +57,11 @@ void Machine::make_cores() {
   }
 }
 
+uint16_t Machine::id_of(const Tile& t) {
+  const auto next = static_cast<uint16_t>(tile_ids_.size() + 1);
+  return tile_ids_.try_emplace({t.space, t.base, t.bytes, t.versions, t.name}, next).first->second;
+}
+
 void Machine::yield(Core& core) { core.fiber->suspend(); }
 
 void Machine::resume(Core& core) {

@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "chip.h"
@@ -42,6 +44,8 @@ class Machine {
   /*! \brief A cross-core set by `core` completes: deliver to whoever now has all its partners. */
   void cross_set(Core& core, int mode, int id, const SharedClock& clock, Site site);
   void report_race(const Access& a, const Instr& instr, const Accessor& who, const Conflict& c, const GmTensor* tensor);
+  /*! \brief A number above zero for a tile, the same one for the same place and name. */
+  uint16_t id_of(const Tile& tile);
   size_t num_agents() const { return cores.size() * kSlotsPerCore; }
   /*! \brief No core goes on after the running one yields. */
   void abort() { aborted_ = true; }
@@ -88,6 +92,7 @@ class Machine {
   void report_unmatched_cross_flags();
   Barrier& barrier(Core& core, int mode, int id);
 
+  std::map<std::tuple<uint8_t, int64_t, int64_t, int64_t, std::string>, uint16_t> tile_ids_;
   std::vector<CoreMemory> memory_;
   std::vector<std::unique_ptr<uint8_t[]>> storage_;
   std::vector<std::pair<uint64_t, Barrier>> barriers_;

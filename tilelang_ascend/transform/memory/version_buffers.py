@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 
-from ...analysis.tiles.core_kinds import crosses, uses_cube, works_on_cube
+from ...analysis.tiles.core_kinds import crosses, uses_cube
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...analysis.tiles.own_slices import OwnSlices, own_slices
 from ...ir import (
@@ -275,15 +275,17 @@ def lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
 
 
 def crossing_lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
-    """The same of tiles that the other kind of core writes, and of those in L1 that loads fill beside them, if late statements run beside early ones:
-    else the cores take turns, and nothing would be gained."""
-    if not any(isinstance(s, For) and any(lateness(s)) and works_on_cube(s) for s in statements(body)):
-        return False
+    """The same of tiles that the other kind of core writes, and of those in L1 that loads fill beside them, in loops whose late statements run beside
+    early ones: in others the cores take turns, and nothing would be gained."""
     crossing, moved, wanted = _crossing(body), transferred(body), wanted_versions(body, limit)
+    loops = {s.loop_var for s in statements(body) if isinstance(s, For) and any(lateness(s))}
     in_l1 = any(scope_of(b) == "shared.l1" for b in crossing)
+
+    def counts(b) -> bool:
+        return (b in crossing or in_l1 and b in moved and scope_of(b) == "shared.l1") and not loops.isdisjoint(wanted[b][1])
+
     pairs = zip(versioned_buffers(body), versioned_buffers(versioned), strict=True)
-    meant = (b in crossing or in_l1 and b in moved and scope_of(b) == "shared.l1" for b in versioned_buffers(body))
-    return any(m and wanted[b][0] > 1 == const_int(v.ty.shape[0]) for m, (b, v) in zip(meant, pairs))
+    return any(counts(b) and const_int(v.ty.shape[0]) == 1 for b, v in pairs)
 
 
 class _AddVersions(StmtMutator):
