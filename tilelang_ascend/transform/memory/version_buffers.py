@@ -278,11 +278,13 @@ def crossing_lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
     """The same of tiles that the other kind of core writes, and of those in L1 that loads fill beside them, in loops whose late statements run beside
     early ones: in others the cores take turns, and nothing would be gained."""
     crossing, moved, wanted = _crossing(body), transferred(body), wanted_versions(body, limit)
-    loops = {s.loop_var for s in statements(body) if isinstance(s, For) and any(lateness(s))}
+    skewed = [s for s in statements(body) if isinstance(s, For) and any(lateness(s))]
+    own, inside = {s.loop_var for s in skewed}, {x.loop_var for s in skewed for x in statements(s) if isinstance(x, For)}
     in_l1 = any(scope_of(b) == "shared.l1" for b in crossing)
 
     def counts(b) -> bool:
-        return (b in crossing or in_l1 and b in moved and scope_of(b) == "shared.l1") and not loops.isdisjoint(wanted[b][1])
+        loaded = in_l1 and b in moved and scope_of(b) == "shared.l1"
+        return b in crossing and not own.isdisjoint(wanted[b][1]) or loaded and not inside.isdisjoint(wanted[b][1])
 
     pairs = zip(versioned_buffers(body), versioned_buffers(versioned), strict=True)
     return any(counts(b) and const_int(v.ty.shape[0]) == 1 for b, v in pairs)
