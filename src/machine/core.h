@@ -112,6 +112,11 @@ class Core final : public ExecContext {
   }
   /*! \brief Whether the program is in an iteration that need only say what it reaches of GM. */
   bool counting() const { return loop_recorder_.counting(); }
+  /*! \brief Bytes of a memory of this core or, in a kernel with both kinds of core, of the other kind. */
+  int64_t capacity_in_block(int space) const {
+    const int64_t own = chip.capacity(space, aic);
+    return own != 0 || !mix_ ? own : chip.capacity(space, !aic);
+  }
 
   CoreRecord record;
   std::string output;       //!< what the program printed, at most `kOutputBytes`

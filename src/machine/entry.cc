@@ -50,10 +50,11 @@ TLA_EXPORT int32_t tla_tile(int32_t space, int64_t base, int64_t bytes, int64_t 
   return core != nullptr ? core->declare_tile(space, base, bytes, versions, elements, name) : 0;
 }
 
-// Bytes of a memory of the core that a program may use.
+// Bytes of a memory of the core, or of another one of its block, that a program may use.
 TLA_EXPORT int64_t tla_capacity(int32_t space) {
   tla::Core* core = tla::Machine::current();
-  return core != nullptr && space >= 0 && space < tla::kNumSpaces ? core->chip.capacity(space, core->aic) : 0;
+  if (core == nullptr || space < 0 || space >= tla::kNumSpaces) return 0;
+  return core->capacity_in_block(space);
 }
 
 // What the twin's headers find wrong with a call before it is issued; op -1: no instruction is meant.

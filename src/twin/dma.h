@@ -66,6 +66,13 @@ inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, cons
 
 template <typename T>
 inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& p, TLA_LINE) {
+  if constexpr (tla::twin::Supports<tla::OP_copy_ub_to_l1, T, T>()) {
+    if (tla::twin::SpaceOf(dst.GetPosition()) == tla::twin::Space::kL1) {
+      tla::twin::Issue<tla::OP_copy_ub_to_l1>(tla_line, dst.word(), src.word(), p.blockCount, p.blockLen, p.srcStride,
+                                              p.dstStride);
+      return;
+    }
+  }
   TLA_REQUIRE(OP_copy_ub_to_ub, "DataCopy", T, T);
   tla::twin::Issue<tla::OP_copy_ub_to_ub>(tla_line, dst.word(), src.word(), p.blockCount, p.blockLen, p.srcStride,
                                           p.dstStride);

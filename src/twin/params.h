@@ -174,9 +174,12 @@ struct FixpipeParamsV220 {
   bool isChannelSplit = false;
 };
 
-/*! \brief The same fields on 3510. */
+/*! \brief The same fields on 3510, and which vector core gets what of a result that goes to UB. */
 template <CO2Layout format = CO2Layout::ROW_MAJOR>
-struct FixpipeParamsArch3510 : FixpipeParamsV220 {};
+struct FixpipeParamsArch3510 : FixpipeParamsV220 {
+  uint8_t dualDstCtl = 0;  // 1: half of the rows to each, 2: half of the columns
+  bool subBlockId = false;
+};
 
 struct TransDataTo5HDParams {
   TransDataTo5HDParams() = default;

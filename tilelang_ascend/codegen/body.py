@@ -36,6 +36,7 @@ from ..ir import (
     tirx,
     walk_expr,
 )
+from ..arch import get_chip
 from ..isa import CTYPES, lookup
 from ..isa.stream import is_float, scalar_dtype
 from .forms import Form, Local, Memory
@@ -63,6 +64,7 @@ class Body:
 
     def __init__(self, func: PrimFunc, names: Names, addresses: dict, form: Form):
         self.form = form
+        self.generation = get_chip(str(func.attrs["ascend.chip"])).generation
         self.func = func
         self.names = names
         self.addresses = addresses
@@ -197,7 +199,7 @@ class Body:
         operands = [(self.operand(load), dtype) for load, dtype in zip(loads, dtypes)]
         args = [self.argument(arg, value, record, dtypes) for arg, value in zip(record.args, values)]
         attrs = {name: str(call.attrs[name]) for name in record.attrs}
-        return record.render(operands, args, attrs, cann=CANN)
+        return record.render(operands, args, attrs, cann=CANN, generation=self.generation)
 
     def machine_value(self, call: Call) -> str:
         """Text of an intrinsic that returns a value, as an expression of the call's dtype."""

@@ -221,6 +221,10 @@ def _fixpipe(rng, record, dtypes, v):
     v["dst_stride"] = v["n_size"] + rng.randint(0, 5) if record.name == "fixpipe_to_gm" else v["m_size"] + rng.randint(0, 3)
     if record.name == "fixpipe_to_l1":
         v["n_size"] = v["n_size"] // 16 * 16
+    if record.name == "fixpipe_to_ub":
+        v["n_size"], v["m_size"] = v["n_size"] // 32 * 32, v["m_size"] // 2 * 2
+        v["dst_stride"] = v["n_size"] + 16 * rng.randint(0, 2)
+        v["sub_block"] = 0
 
 
 def _merge(rng, record, dtypes, v):

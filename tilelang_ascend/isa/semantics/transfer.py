@@ -175,6 +175,12 @@ def fixpipe(x: Execution) -> None:
     if s.dtype != d.dtype:
         with np.errstate(all="ignore"):
             values = convert(values, s.dtype, d.dtype, "rint")
+    if x.intrin.name == "fixpipe_to_ub":
+        # All there is is one core: what the second vector core gets comes last.
+        first = {"none": (0, 0), "rows": (m // 2, 0), "columns": (0, n // 2)}[x.attrs["split"]]
+        mine = (r >= first[0]) & (c >= first[1])
+        d.write((((r - first[0]) * x.a["dst_stride"] + c - first[1]) * d.itemsize)[mine], values[mine])
+        return
     if x.intrin.name == "fixpipe_to_gm":
         write_gm(x, d, (r * x.a["dst_stride"] + c) * d.itemsize, values)
         return
@@ -210,10 +216,10 @@ def dump_tensor(x: Execution) -> None:
 
 TRANSFER = {
     "copy_gm_to_ub": copy_gm_to_ub, "copy_ub_to_gm": copy_ub_to_gm, "copy_gm_to_l1_nd2nz": copy_gm_to_l1_nd2nz,
-    "fill_l1": fill_l1, "copy_ub_to_ub": copy_ub_to_ub, "load_l0a": load_2d, "load_l0b": load_2d,
+    "fill_l1": fill_l1, "copy_ub_to_ub": copy_ub_to_ub, "copy_ub_to_l1": copy_ub_to_ub, "load_l0a": load_2d, "load_l0b": load_2d,
     "load_l0a_transpose": load_transpose, "load_l0b_transpose": load_transpose, "load_l0a_v2": load_v2,
     "load_l0b_v2": load_v2,
-    "mmad": mmad, "fixpipe_to_gm": fixpipe, "fixpipe_to_l1": fixpipe, "get_value": get_value, "set_value": set_value,
+    "mmad": mmad, "fixpipe_to_gm": fixpipe, "fixpipe_to_l1": fixpipe, "fixpipe_to_ub": fixpipe, "get_value": get_value, "set_value": set_value,
     "set_atomic": set_atomic, "data_cache_clean": nothing, "set_flag": nothing, "wait_flag": nothing,
     "pipe_barrier": nothing,
     "cross_core_set_flag": nothing, "cross_core_wait_flag": nothing,
