@@ -25,8 +25,11 @@ const char* const kDTypeNames[16] = {"",        "int8",  "uint8",         "int16
                                      "uint32",  "int64", "uint64",        "float16",    "bfloat16", "float32",
                                      "float64", "bool",  "float8_e4m3fn", "float8_e5m2"};
 
+/*! \brief All zero where the chip has none of the class: the loader of the chip data sees to it that it has no such
+ * instruction. */
 ClassPrice read_price(const ChipParams& chip, const std::string& name) {
   ClassPrice p;
+  if (!chip.has(name + "_interval_cycles")) return p;
   p.interval = required_value(chip, name + "_interval_cycles");
   p.latency = required_value(chip, name + "_latency_cycles");
   p.burst = optional_value(chip, name + "_burst_cycles");

@@ -170,7 +170,7 @@ int64_t exec_to_l1(ExecContext& ctx, const Instr& instr) {
 
 enum Split : int64_t { kWhole = 0, kHalvesOfRows, kHalvesOfColumns };
 
-/*! \brief split, d, s, n_size, m_size, src_stride, dst_stride, relu_en, sub_block behind the quant. */
+/*! \brief A Fixpipe with dual, sub_block behind its other arguments. */
 struct FixpipeToUb {
   Fixpipe p;
   int64_t split, sub_block;
@@ -183,11 +183,7 @@ struct FixpipeToUb {
 };
 
 FixpipeToUb decode_to_ub(const Instr& instr) {
-  const int64_t* a = instr.args;
-  FixpipeToUb f{{a[0], instr.operand(2), instr.operand(3), a[4], a[5], a[6], a[7], a[8] != 0, 0}, a[1], a[9]};
-  f.p.d_size = size_of(f.p.d);
-  if (f.p.n <= 0 || f.p.m <= 0) f.p.n = f.p.m = 0;
-  return f;
+  return {decode(instr), instr.args[8], instr.args[9]};
 }
 
 int64_t exec_to_ub(ExecContext& ctx, const Instr& instr) {

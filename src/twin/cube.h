@@ -53,24 +53,27 @@ inline void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const
 }
 
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
-inline void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src,
-                    const FixpipeParamsArch3510<CO2Layout::ROW_MAJOR>& p, TLA_LINE) {
-  TLA_REQUIRE(OP_fixpipe_to_ub, "Fixpipe to UB", T, U);
-  static_assert(config.format == CO2Layout::ROW_MAJOR, "Fixpipe to UB is modelled for CFG_ROW_MAJOR");
-  tla::twin::CheckFixpipe(p, tla_line);
-  if (p.dualDstCtl > 2) tla_invalid(-1, tla_line, "Fixpipe: dualDstCtl is 0, 1 or 2");
-  tla::twin::Issue<tla::OP_fixpipe_to_ub>(tla_line, tla::twin::QuantCode(p.quantPre, tla_line), p.dualDstCtl,
-                                          dst.word(), src.word(), p.nSize, p.mSize, p.srcStride, p.dstStride, p.reluEn,
-                                          p.subBlockId);
-}
-
-template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 inline void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& p, TLA_LINE) {
   TLA_REQUIRE(OP_fixpipe_to_l1, "Fixpipe", T, U);
   static_assert(config.format == CO2Layout::NZ, "Fixpipe to L1 is modelled for CFG_NZ");
   tla::twin::CheckFixpipe(p, tla_line);
   tla::twin::Issue<tla::OP_fixpipe_to_l1>(tla_line, tla::twin::QuantCode(p.quantPre, tla_line), dst.word(), src.word(),
                                           p.nSize, p.mSize, p.srcStride, p.dstStride, p.reluEn);
+}
+
+/*! \brief NZ goes to L1, rows go to UB of the vector cores of the block. */
+template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
+inline void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src,
+                    const FixpipeParamsArch3510<config.format>& p, TLA_LINE) {
+  if constexpr (config.format == CO2Layout::NZ) {
+    Fixpipe<T, U, config>(dst, src, static_cast<const FixpipeParamsV220&>(p), tla_line);
+  } else {
+    TLA_REQUIRE(OP_fixpipe_to_ub, "Fixpipe to UB", T, U);
+    tla::twin::CheckFixpipe(p, tla_line);
+    tla::twin::Issue<tla::OP_fixpipe_to_ub>(tla_line, tla::twin::QuantCode(p.quantPre, tla_line), dst.word(),
+                                            src.word(), p.nSize, p.mSize, p.srcStride, p.dstStride, p.reluEn,
+                                            p.dualDstCtl, p.subBlockId);
+  }
 }
 
 }  // namespace AscendC

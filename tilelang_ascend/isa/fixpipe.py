@@ -44,17 +44,16 @@ def _to_l1(call: Call):
 
 
 SPLITS = {"none": 0, "rows": 1, "columns": 2}
-"""Which half of a matrix goes to which vector core -> code of the dual destination; with "none" one core gets it whole."""
+"""Which halves of a matrix go to the two vector cores -> the dual destination control; with "none" one core gets it whole."""
 
 
 def _to_ub(call: Call):
     if is_nothing(call, "n_size", "m_size"):
         return []
-    n, m, stride = call["n_size"], call["m_size"], call["dst_stride"]
-    if None in (n, m, stride):
+    n, m, stride, dual = call["n_size"], call["m_size"], call["dst_stride"], call["dual"]
+    if None in (n, m, stride, dual):
         return [(0, "out", 0, None), _source_span(call)]
-    split = call.attrs.get("split")
-    rows, columns = m // 2 if split == "rows" else m, n // 2 if split == "columns" else n
+    rows, columns = m // 2 if dual == SPLITS["rows"] else m, n // 2 if dual == SPLITS["columns"] else n
     return [(0, "out", 0, ((rows - 1) * stride + columns) * call.itemsize()), _source_span(call)]
 
 
@@ -78,8 +77,8 @@ def _check_l1(call: Call):
 
 
 def _check_ub(call: Call):
-    size, split = call.itemsize(), call.attrs.get("split")
-    halves = {name: 2 if split == half else 1 for name, half in (("m_size", "rows"), ("n_size", "columns"))}
+    size, dual = call.itemsize(), call["dual"]
+    halves = {name: 2 if dual == SPLITS[half] else 1 for name, half in (("m_size", "rows"), ("n_size", "columns"))}
     for name, unit in (("n_size", 16 * halves["n_size"]), ("m_size", halves["m_size"])):
         if call.known(name) and call[name] % unit:
             return f"{name}={call[name]} is not a multiple of {unit}"
@@ -87,8 +86,8 @@ def _check_ub(call: Call):
         return f"rows that are dst_stride={call['dst_stride']} elements apart do not start at multiples of {BLOCK_BYTES} bytes"
     if call.known("dst_stride", "n_size") and call["dst_stride"] < call["n_size"] // halves["n_size"]:
         return f"dst_stride={call['dst_stride']} is less than the length of a row"
-    if split != "none" and call.known("sub_block") and call["sub_block"]:
-        return f"with split={split} both vector cores get a half, and sub_block={call['sub_block']} says nothing"
+    if dual and call.known("sub_block") and call["sub_block"]:
+        return f"with dual={dual} both vector cores get a half, and sub_block={call['sub_block']} says nothing"
     return _check_quant(call)
 
 
@@ -111,7 +110,7 @@ def _text(layout: str):
 
 def _ub_text(call) -> str:
     fields = (_FIELDS + "p.reluEn = {relu_en}; p.subBlockId = {sub_block}; ").format_map(call)
-    halves = f"p.dualDstCtl = {SPLITS[call['split']]}; p.quantPre = QuantMode_t::{QUANT_MODES[call['quant']]};"
+    halves = f"p.dualDstCtl = {call['dual']}; p.quantPre = QuantMode_t::{QUANT_MODES[call['quant']]};"
     call_text = f"AscendC::Fixpipe<{call['d'].ctype}, {call['s'].ctype}, AscendC::CFG_ROW_MAJOR>({call['d']}, {call['s']}, p);"
     return f"{{ {_PARAMS['3510'].format(layout='ROW_MAJOR')} p; {fields}{halves} {call_text} }}"
 
@@ -173,8 +172,8 @@ FIXPIPE_TO_UB = Intrinsic(
     api="Fixpipe",
     cores=("aic",),
     operands=(Operand("d", "out", (Space.UB,)), Operand("s", "in", (Space.L0C,))),
-    args=(*_args(65535), Arg("sub_block", "int", 0, 1, "bool")),
-    attrs={"quant": QUANT, "split": tuple(SPLITS)},
+    args=(*_args(65535), Arg("dual", "int", 0, 2, "uint8_t"), Arg("sub_block", "int", 0, 1, "bool")),
+    attrs={"quant": QUANT},
     signatures={"3510": _SIGNATURES},
     text=_ub_text,
     cost_class="l0c_to_ub",
@@ -182,7 +181,7 @@ FIXPIPE_TO_UB = Intrinsic(
     check_fn=_check_ub,
     footprint_fn=_to_ub,
     doc="Write m_size x n_size elements of L0C to UB of the vector cores of the same block, row-major with rows `dst_stride` elements apart: all "
-    "to core `sub_block`, or the first half of the rows or columns to core 0 and the second one to core 1, at the same address.",
+    "to core `sub_block` (`dual` 0), or the first half of the rows (1) or columns (2) to core 0 and the second one to core 1, at the same address.",
     reference="Fixpipe, FixpipeParamsArch3510, dualDstCtl, subBlockId (hardware sections 1.3 and 4)",
 )
 

@@ -97,6 +97,14 @@ def _squares_written(v: Values, i: int) -> Piece:
     return None, None
 
 
+def _rows_of_half(v: Values, i: int):
+    """Half of the columns with `dual` 2."""
+    dual, columns = v.exact("dual"), v.bound("n_size")
+    if dual is None or columns is None:
+        return None, None
+    return columns // (2 if dual == 2 else 1) * v.itemsize(i), _times(v.exact("dst_stride"), v.itemsize(i))
+
+
 _RULES: dict[tuple[str, str], Callable] = {
     ("copy_gm_to_ub", "s"): _gm_rows("src_stride"),
     ("copy_gm_to_ub", "d"): _ub_rows("dst_stride", padded=True),
@@ -106,6 +114,8 @@ _RULES: dict[tuple[str, str], Callable] = {
     ("copy_gm_to_l1_nd2nz", "d"): _nz_columns,
     ("copy_ub_to_ub", "d"): _block_runs("dst_gap"),
     ("copy_ub_to_ub", "s"): _block_runs("src_gap"),
+    ("copy_ub_to_l1", "d"): _block_runs("dst_gap"),
+    ("copy_ub_to_l1", "s"): _block_runs("src_gap"),
     ("load_l0a", "d"): _fractals("dst_gap", 1),
     ("load_l0a", "s"): _fractals("src_stride", 0),
     ("load_l0b", "d"): _fractals("dst_gap", 1),
@@ -115,6 +125,7 @@ _RULES: dict[tuple[str, str], Callable] = {
     ("load_l0b_transpose", "d"): _squares_written,
     ("load_l0b_transpose", "s"): _squares_read,
     ("fixpipe_to_gm", "d"): _elements("n_size", "dst_stride"),
+    ("fixpipe_to_ub", "d"): _rows_of_half,
 }
 """(record, operand) -> rule."""
 
@@ -198,6 +209,7 @@ def _fractal_columns(v: Values, _) -> bool:
 _WITHOUT_GAPS: dict[tuple[str, str], Callable] = {
     ("copy_gm_to_ub", "d"): _one_run("dst_stride", "block_count"),
     ("copy_ub_to_ub", "d"): _one_run("dst_gap", "block_count"),
+    ("copy_ub_to_l1", "d"): _one_run("dst_gap", "block_count"),
     ("fill_l1", "d"): _one_run("dst_gap", "repeat_times"),
     ("fixpipe_to_l1", "d"): lambda v, _: v.exact("dst_stride") == v.exact("m_size"),
     ("load_l0a_v2", "d"): _fractal_columns,

@@ -224,7 +224,7 @@ def _fixpipe(rng, record, dtypes, v):
     if record.name == "fixpipe_to_ub":
         v["n_size"], v["m_size"] = v["n_size"] // 32 * 32, v["m_size"] // 2 * 2
         v["dst_stride"] = v["n_size"] + 16 * rng.randint(0, 2)
-        v["sub_block"] = 0
+        v["sub_block"] = 0 if v["dual"] else rng.randint(0, 1)
 
 
 def _merge(rng, record, dtypes, v):

@@ -177,9 +177,9 @@ def fixpipe(x: Execution) -> None:
             values = convert(values, s.dtype, d.dtype, "rint")
     if x.intrin.name == "fixpipe_to_ub":
         # All there is is one core: what the second vector core gets comes last.
-        first = {"none": (0, 0), "rows": (m // 2, 0), "columns": (0, n // 2)}[x.attrs["split"]]
-        mine = (r >= first[0]) & (c >= first[1])
-        d.write((((r - first[0]) * x.a["dst_stride"] + c - first[1]) * d.itemsize)[mine], values[mine])
+        row, column = ((0, 0), (m // 2, 0), (0, n // 2))[x.a["dual"]]
+        mine = (r >= row) & (c >= column)
+        d.write((((r - row) * x.a["dst_stride"] + c - column) * d.itemsize)[mine], np.asarray(values).reshape(m, n)[mine])
         return
     if x.intrin.name == "fixpipe_to_gm":
         write_gm(x, d, (r * x.a["dst_stride"] + c) * d.itemsize, values)

@@ -29,6 +29,7 @@ from ...ir import (
     sym,
     tirx,
 )
+from ...isa.fixpipe import SPLITS
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile.products import ACCUMULATED_IN
 from ...tile.uses import moved_regions, on_chip
@@ -295,16 +296,15 @@ def l0c_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
 def l0c_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
     """L0C -> UB of both vector cores through the fix-pipe: the region is the half of the one that asks (`direct_channels`)."""
     nz, (rows, columns) = src.tile.nz, (const_int(n) for n in src.extents)
-    split = "rows" if 2 * rows == nz.rows else "columns"
-    assert (rows, columns) == ((nz.rows // 2, nz.cols) if split == "rows" else (nz.rows, nz.cols // 2)), "direct_channels asks for halves"
+    split = SPLITS["rows" if 2 * rows == nz.rows else "columns"]
+    assert (2 * rows, columns) == (nz.rows, nz.cols) or (rows, 2 * columns) == (nz.rows, nz.cols), "direct_channels asks for halves"
     return intrin(
         "fixpipe_to_ub",
         head(dst.tile.buffer, dst.version, 0),
         head(src.tile.buffer, src.version, 0),
-        nz.cols, nz.rows, nz.rows_padded, dst.tile.strides[0], 0, 0,
+        nz.cols, nz.rows, nz.rows_padded, dst.tile.strides[0], 0, split, 0,
         span=c.span,
         quant=FIXPIPE_QUANT[src.dtype, dst.dtype],
-        split=split,
     )  # fmt: skip
 
 
