@@ -18,7 +18,14 @@ from .lower.fold_clears import fold_clears
 from .lower.hoist_invariants import hoist_invariants
 from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import bytes_apart, plan_memory
-from .memory.version_buffers import choose_versions, crossing_lacks_copies, estimated_temporaries, lacks_copies, version_buffers, versioned_bytes
+from .memory.version_buffers import (
+    choose_versions,
+    crossing_lacks_copies,
+    estimated_temporaries,
+    lacks_copies,
+    version_buffers,
+    versioned_bytes,
+)
 from .nests.split_nests import longest_nest, split_nests
 from .schedule.interleave_windows import interleave_windows
 from .schedule.rotate_loops import rotate_loops, with_less_skew

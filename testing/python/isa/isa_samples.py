@@ -85,7 +85,9 @@ def _values(rng, intrin: Intrinsic, dtypes) -> dict:
         values["src_stride"], values["dst_stride"] = 32, 32
     elif "m_start" in intrin.arg_names:
         values["src_stride"], values["dst_stride"] = 4, fractals + 1
-    elif "n_value" not in intrin.arg_names and "block_len" in intrin.arg_names and intrin.name.startswith(("copy_ub_to_ub", "copy_ub_to_l1")):
+    elif (
+        "n_value" not in intrin.arg_names and "block_len" in intrin.arg_names and intrin.name.startswith(("copy_ub_to_ub", "copy_ub_to_l1"))
+    ):
         values["block_len"] = small(0, 4)
     if "dual" in intrin.arg_names:
         values |= {"dual": small(0, 2), "sub_block": 0, "n_size": 32 * small(0, 1), "m_size": 2 * small(0, 10)}

@@ -10,7 +10,7 @@ from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import TilelangAscendError
 from tilelang_ascend.ir import IRModule, PrimFunc, parse, same_program
 from tilelang_ascend.transform import pipeline
-from tilelang_ascend.transform.driver import Apart
+from tilelang_ascend.transform.driver import Apart, Direct
 from tilelang_ascend.transform.stages import Stage
 
 CHIP = get_chip("a2")
@@ -2260,6 +2260,88 @@ PAIRS = {
                     T.Call("tl.gemm", [p[0:64, 0:512], k_s_own[0:512, 0:64], o[0:64, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
                     T.tl.copy(o[0:64, 0:64], v[0:64, part * 64:part * 64 + 64])
         """,
+    ),
+    "direct_channels": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16"), Y: T.Buffer((32, 32), "float32")):
+            a = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            c = T.alloc_buffer((32, 32), scope="local.l0c")
+            x = T.alloc_buffer((16, 32), scope="shared.ub")
+            z = T.alloc_buffer((16, 32), "float16", scope="shared.ub")
+            there = T.alloc_buffer((32, 32), annotations={"workspace": 1})
+            back = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            sub_block: T.let[T.int32] = T.ascend.get_sub_block_idx()
+            T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(c[0:32, 0:32], there[0:32, 0:32])
+            T.tl.copy(there[sub_block * 16:sub_block * 16 + 16, 0:32], x[0:16, 0:32])
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(32):
+                    z[i, j] = T.Cast("float16", x[i, j])
+            T.tl.copy(z[0:16, 0:32], back[sub_block * 16:sub_block * 16 + 16, 0:32])
+            T.tl.copy(back[0:32, 0:32], p[0:32, 0:32])
+            T.Call("tl.gemm", [p[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(c[0:32, 0:32], Y[0:32, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16"), Y: T.Buffer((32, 32), "float32")):
+            a = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            c = T.alloc_buffer((32, 32), scope="local.l0c")
+            x = T.alloc_buffer((16, 32), scope="shared.ub")
+            z = T.alloc_buffer((16, 32), "float16", scope="shared.ub")
+            sub_block: T.let[T.int32] = T.ascend.get_sub_block_idx()
+            T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(c[sub_block * 16:sub_block * 16 + 16, 0:32], x[0:16, 0:32])
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(32):
+                    z[i, j] = T.Cast("float16", x[i, j])
+            T.tl.copy(z[0:16, 0:32], p[sub_block * 16:sub_block * 16 + 16, 0:32])
+            T.Call("tl.gemm", [p[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(c[0:32, 0:32], Y[0:32, 0:32])
+        """,
+        {"chip": get_chip("a5"), "direct": Direct.ALL},
+    ),
+    "direct_channels, in slices": (
+        """
+        @T.prim_func
+        def main(Y: T.Buffer((64, 32), "float32")):
+            a = T.alloc_buffer((64, 32), "float16", scope="shared.l1")
+            p = T.alloc_buffer((64, 32), "float16", scope="shared.l1")
+            c = T.alloc_buffer((64, 32), scope="local.l0c")
+            x = T.alloc_buffer((16, 32), scope="shared.ub")
+            z = T.alloc_buffer((16, 32), "float16", scope="shared.ub")
+            there = T.alloc_buffer((64, 32), annotations={"workspace": 1})
+            back = T.alloc_buffer((64, 32), "float16", annotations={"workspace": 1})
+            sub_block: T.let[T.int32] = T.ascend.get_sub_block_idx()
+            T.tl.copy(c[0:64, 0:32], there[0:64, 0:32])
+            for part in T.serial(2, annotations={"tl.skew": "0 0 1"}):
+                T.tl.copy(there[sub_block * 32 + part * 16:sub_block * 32 + part * 16 + 16, 0:32], x[0:16, 0:32])
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(32):
+                        z[i, j] = T.Cast("float16", x[i, j])
+                T.tl.copy(z[0:16, 0:32], back[sub_block * 32 + part * 16:sub_block * 32 + part * 16 + 16, 0:32])
+            T.tl.copy(back[0:64, 0:32], p[0:64, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(Y: T.Buffer((64, 32), "float32")):
+            a = T.alloc_buffer((64, 32), "float16", scope="shared.l1")
+            p = T.alloc_buffer((64, 32), "float16", scope="shared.l1")
+            c = T.alloc_buffer((64, 32), scope="local.l0c")
+            x = T.alloc_buffer((32, 32), scope="shared.ub")
+            z = T.alloc_buffer((16, 32), "float16", scope="shared.ub")
+            sub_block: T.let[T.int32] = T.ascend.get_sub_block_idx()
+            T.tl.copy(c[sub_block * 32:sub_block * 32 + 32, 0:32], x[0:32, 0:32])
+            for part in T.serial(2, annotations={"tl.skew": "0 1"}):
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(32):
+                        z[i, j] = T.Cast("float16", x[i + part * 16, j])
+                T.tl.copy(z[0:16, 0:32], p[sub_block * 32 + part * 16:sub_block * 32 + part * 16 + 16, 0:32])
+        """,
+        {"chip": get_chip("a5"), "direct": Direct.ALL},
     ),
     "slice_rows": (
         """

@@ -333,4 +333,16 @@ def _int32(e):
     return tirx.Cast("int32", e)
 
 
-__all__ = ["GmRows", "copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "l0c_to_ub", "leaves_as", "stays_in_nz", "ub_to_l1"]
+__all__ = [
+    "GmRows",
+    "copy_rows",
+    "fill_rows",
+    "find_obstacles",
+    "gm_to_l1",
+    "l0c_to_gm",
+    "l0c_to_l1",
+    "l0c_to_ub",
+    "leaves_as",
+    "stays_in_nz",
+    "ub_to_l1",
+]

@@ -1,0 +1,202 @@
+"""Values that cross between cube and vector cores on chip: L0C to UB of both vector cores, UB to L1 of the cube core (A5)."""
+
+from functools import lru_cache
+
+import ml_dtypes
+import numpy as np
+import pytest
+import strict
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.ir import Evaluate, op_name, statements
+
+TO_UB, TO_L1 = "ascend.fixpipe_to_ub", "ascend.copy_ub_to_l1"
+NUMPY = {
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+    "float32": np.float32,
+    "int8": np.int8,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
+}
+
+
+def crossings(kernel) -> dict:
+    """Instruction -> arguments of its calls, of those that cross directly."""
+    found: dict = {}
+    for func in kernel.artifact.ascend_ir.functions.values():
+        for s in statements(func.body):
+            if isinstance(s, Evaluate) and op_name(s) in (TO_UB, TO_L1):
+                found.setdefault(op_name(s), []).append(list(s.value.args))
+    return found
+
+
+def there_and_back(m, n, k, dtype, chip="a5", configs=None, scale=1 / 8):
+    """Y = f(A @ B) @ B^T with f(x) = dtype(max(x, 0) * scale)."""
+    acc = "int32" if dtype == "int8" else "float32"
+
+    @T.prim_func
+    def kernel(A: T.Tensor((m, k), dtype), B: T.Tensor((k, n), dtype), Y: T.Tensor((m, k), acc)):
+        with T.Kernel(1):
+            a, b, p = T.alloc_shared((m, k), dtype), T.alloc_shared((k, n), dtype), T.alloc_shared((m, n), dtype)
+            s, f, o = T.alloc_fragment((m, n), acc), T.alloc_fragment((m, n), "float32"), T.alloc_fragment((m, k), acc)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, s, clear_accum=True)
+            for i, j in T.Parallel(m, n):
+                f[i, j] = T.max(T.cast(s[i, j], "float32"), 0.0) * scale
+            T.copy(f, p)
+            T.gemm(p, b, o, transpose_B=True, clear_accum=True)
+            T.copy(o, Y)
+
+    return tilelang.compile(kernel, target=chip, pass_configs=configs)
+
+
+def operands(m, n, k, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    low = 4 if dtype == "int8" else 1
+    return tuple((rng.random(shape) * 2 * low - low).round(2).astype(NUMPY[dtype]) for shape in ((m, k), (k, n)))
+
+
+def check(kernel, m, n, k, dtype, scale=1 / 8, **how):
+    a, b = operands(m, n, k, dtype)
+    s = a.astype(np.float64) @ b.astype(np.float64)
+    p = np.maximum(s, 0) * scale
+    p = p.round() if dtype == "int8" else p.astype(NUMPY[dtype]).astype(np.float64)
+    y = np.full((m, k), 7, np.int32 if dtype == "int8" else np.float32)
+    out = strict.run(kernel, {"A": a, "B": b, "Y": y}, **how)["Y"]
+    if dtype == "int8":
+        assert np.abs(out - p @ b.astype(np.float64).T).max() <= 4 * n  # halves are rounded to even, or not
+        return
+    # Where p lies between two numbers of its dtype, a last place of s decides.
+    step = {"float32": 2**-22, "float16": 2**-10, "bfloat16": 2**-7, "float8_e4m3fn": 2**-3}[dtype]
+    limit = step * np.abs(p).max() * np.sqrt(n) + strict.tolerance("float32", n)["atol"]
+    np.testing.assert_allclose(out, p @ b.astype(np.float64).T, rtol=0.02 if dtype == "float8_e4m3fn" else 0.002, atol=4 * limit)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e4m3fn", "int8"])
+@pytest.mark.parametrize("m,n,k", [(32, 32, 32), (64, 96, 32), (128, 64, 64)])
+def test_there_and_back(m, n, k, dtype):
+    kernel = there_and_back(m, n, k, dtype)
+    found = crossings(kernel)
+    assert set(found) == {TO_UB, TO_L1}, found
+    check(kernel, m, n, k, dtype, text=m == 32)
+
+
+@pytest.mark.parametrize(
+    "m,n,ways",
+    [
+        (16, 32, {TO_UB}),  # halves of 8 rows are no whole fractals of L1
+        (32, 48, {TO_UB, TO_L1}),
+        (48, 32, {TO_UB}),
+        (34, 32, {TO_UB}),
+        (33, 32, set()),  # one core has a row more
+        (32, 24, set()),  # rows end inside of a fractal
+        (32, 20, set()),
+        (1, 32, {TO_UB}),  # halves of the only row
+    ],
+)
+def test_what_the_hardware_cannot_divide_stays_in_gm(m, n, ways):
+    kernel = there_and_back(m, n, 32, "float16")
+    found = set(crossings(kernel))
+    assert found <= ways, found
+    check(kernel, m, n, 32, "float16", text=False)
+
+
+@pytest.mark.parametrize("chip,configs", [("a2", None), ("a3", None), ("a5", {"tl.direct_channels": False})])
+def test_without_paths(chip, configs):
+    kernel = there_and_back(64, 32, 32, "float16", chip, configs)
+    assert not crossings(kernel)
+    check(kernel, 64, 32, 32, "float16", text=False)
+
+
+def test_every_flag_is_needed():
+    m, n, k = 32, 32, 32
+    a, b = operands(m, n, k, "float16")
+    kernel = there_and_back(m, n, k, "float16")
+    assert strict.surviving_mutants(kernel, {"A": a, "B": b, "Y": np.zeros((m, k), np.float32)}) == []
+
+
+def test_halves_of_columns():
+    """Sums over rows need all of them: the vector cores divide the columns."""
+    m, n = 32, 64
+
+    @T.prim_func
+    def kernel(A: T.Tensor((m, 32), "float16"), B: T.Tensor((32, n), "float16"), Y: T.Tensor((n,), "float32")):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((m, 32), "float16"), T.alloc_shared((32, n), "float16")
+            s, y = T.alloc_fragment((m, n), "float32"), T.alloc_fragment((n,), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, s, clear_accum=True)
+            T.reduce_sum(s, y, dim=0)
+            T.copy(y, Y)
+
+    compiled = tilelang.compile(kernel, target="a5")
+    ((call,),) = crossings(compiled).values()
+    assert int(call[-2]) == 2, "dual destination: halves of the columns"
+    a, b = operands(m, n, 32, "float16")
+    out = strict.run(compiled, {"A": a, "B": b, "Y": np.full(n, 7, np.float32)})
+    np.testing.assert_allclose(out["Y"], (a.astype(np.float64) @ b.astype(np.float64)).sum(0), **strict.tolerance("float32", m * 32))
+
+
+@lru_cache(maxsize=None)
+def steps(n_dynamic: bool, trips: int):
+    """o = o / 2 + f16(max(A_k @ A_k^T, 0) / 8 + m) @ B_k, where the greatest of a row goes into the next step."""
+    N = 32
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((max(trips, 1) * N, N), "float16"),
+        B: T.Tensor((max(trips, 1) * N, N), "float16"),
+        n: T.int32,
+        Y: T.Tensor((N, N), "float32"),
+    ):
+        with T.Kernel(1):
+            a, b, p = T.alloc_shared((N, N), "float16"), T.alloc_shared((N, N), "float16"), T.alloc_fragment((N, N), "float16")
+            s, o, m = T.alloc_fragment((N, N), "float32"), T.alloc_fragment((N, N), "float32"), T.alloc_fragment((N,), "float32")
+            T.fill(o, 0.0)
+            T.fill(m, 0.0)
+            for k in T.Pipelined(n if n_dynamic else trips, num_stages=2):
+                T.copy(A[k * N, 0], a)
+                T.clear(s)
+                T.gemm(a, a, s, transpose_B=True)
+                for i, j in T.Parallel(N, N):
+                    s[i, j] = T.max(s[i, j], 0.0) * 0.125 + m[i]
+                T.reduce_max(s, m, dim=1)
+                T.copy(s, p)
+                for i, j in T.Parallel(N, N):
+                    o[i, j] *= 0.5
+                T.copy(B[k * N, 0], b)
+                T.gemm(p, b, o)
+                for i in T.Parallel(N):
+                    m[i] = m[i] * 0.0625
+            T.copy(o, Y)
+
+    return tilelang.compile(kernel, target="a5")
+
+
+@pytest.mark.parametrize("n_dynamic", [False, True])
+@pytest.mark.parametrize("trips", [0, 1, 2, 3, 5])
+def test_steps_of_a_loop(trips, n_dynamic):
+    N, kernel = 32, steps(n_dynamic, 5 if n_dynamic else trips)
+    rows = N * (5 if n_dynamic else max(trips, 1))
+    rng = np.random.default_rng(trips)
+    a, b = ((rng.random((rows, N)) - 0.5).astype(np.float16) for _ in range(2))
+    o, m = np.zeros((N, N)), np.zeros(N)
+    for k in range(trips):
+        x, y = (t[k * N : (k + 1) * N].astype(np.float64) for t in (a, b))
+        s = np.maximum(x @ x.T, 0) * 0.125 + m[:, None]
+        m = s.max(1) * 0.0625
+        o = o * 0.5 + s.astype(np.float16).astype(np.float64) @ y
+    out = strict.run(kernel, {"A": a, "B": b, "Y": np.full((N, N), 7, np.float32)}, {"n": trips}, text=trips == 3)
+    np.testing.assert_allclose(out["Y"], o, rtol=2e-3, atol=2e-3)
+    if n_dynamic or trips > 1:
+        assert set(crossings(kernel)) == {TO_UB, TO_L1}
+
+
+def test_every_flag_of_a_loop_is_needed():
+    N, kernel = 32, steps(False, 5)
+    rng = np.random.default_rng(1)
+    a, b = ((rng.random((5 * N, N)) - 0.5).astype(np.float16) for _ in range(2))
+    assert strict.surviving_mutants(kernel, {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": 5}) == []
