@@ -214,7 +214,8 @@ Cost nd2nz_cost(const Instr& instr, const ChipParams& chip) {
   return gm_cost(instr, chip, static_cast<double>(p.matrices * p.rows));
 }
 
-// ---- copy_ub_to_l1: d, s, block_count, block_len, src_gap, dst_gap (32-byte blocks); L1 of the cube core --------------
+// ---- copy_ub_to_l1: d, s, block_count, block_len, src_gap, dst_gap (32-byte blocks); L1 of the cube core
+// --------------
 
 struct Runs {
   int64_t runs, bytes, s_step, d_step;

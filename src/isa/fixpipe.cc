@@ -182,9 +182,7 @@ struct FixpipeToUb {
   int last() const { return split == kWhole ? static_cast<int>(sub_block) : 1; }
 };
 
-FixpipeToUb decode_to_ub(const Instr& instr) {
-  return {decode(instr), instr.args[8], instr.args[9]};
-}
+FixpipeToUb decode_to_ub(const Instr& instr) { return {decode(instr), instr.args[8], instr.args[9]}; }
 
 int64_t exec_to_ub(ExecContext& ctx, const Instr& instr) {
   const FixpipeToUb f = decode_to_ub(instr);

@@ -220,7 +220,8 @@ int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t v
   if (name != nullptr) t.name = name;
   t.id = m_.id_of(t);
   tiles_.push_back(std::move(t));
-  if (shared && track_undefined && chip.capacity(space, aic) != 0) owner_[space].resize(static_cast<size_t>(mem[space].size / kOwnedBytes + 1));
+  if (shared && track_undefined && chip.capacity(space, aic) != 0)
+    owner_[space].resize(static_cast<size_t>(mem[space].size / kOwnedBytes + 1));
   return static_cast<int32_t>(tiles_.size());
 }
 

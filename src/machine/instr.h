@@ -122,11 +122,11 @@ struct Access {
   uint8_t space = UB;
   uint16_t tile = 0;  //!< number of the tile it has to stay in, 0 = not known
   bool write = false;
-  bool atomic = false;  //!< atomic update of GM: does not conflict with other atomic updates
+  bool atomic = false;         //!< atomic update of GM: does not conflict with other atomic updates
   int8_t holder = kOwnMemory;  //!< whose on-chip memory it is
-  int32_t align = 1;    //!< required alignment of `base` in bytes (local memories)
-  int64_t base = 0;     //!< byte offset in the space; host address for GM
-  int64_t len = 0;      //!< bytes of one contiguous piece
+  int32_t align = 1;           //!< required alignment of `base` in bytes (local memories)
+  int64_t base = 0;            //!< byte offset in the space; host address for GM
+  int64_t len = 0;             //!< bytes of one contiguous piece
   int64_t count = 1, stride = 0;
   int64_t outer_count = 1, outer_stride = 0;
 
@@ -203,7 +203,8 @@ class ExecContext {
     if (!track_undefined) return nullptr;
     return o.space == GM ? gm_shadow(o.offset) : mem.space[o.space].shadow + o.offset;
   }
-  /*! \brief On-chip memories of `holder` (`Access::holder`), a core of the same block. Accesses there have been checked.
+  /*! \brief On-chip memories of `holder` (`Access::holder`), a core of the same block. Accesses there have been
+   * checked.
    */
   virtual CoreMemory& memory_of(int8_t holder) = 0;
   /*! \brief Shadow of scratch memory in GM. One lookup serves the whole operand: an access never leaves its tensor. */

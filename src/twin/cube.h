@@ -63,8 +63,8 @@ inline void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const 
 
 /*! \brief NZ goes to L1, rows go to UB of the vector cores of the block. */
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
-inline void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src,
-                    const FixpipeParamsArch3510<config.format>& p, TLA_LINE) {
+inline void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsArch3510<config.format>& p,
+                    TLA_LINE) {
   if constexpr (config.format == CO2Layout::NZ) {
     Fixpipe<T, U, config>(dst, src, static_cast<const FixpipeParamsV220&>(p), tla_line);
   } else {

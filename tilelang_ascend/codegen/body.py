@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..analysis.index.data_names import DataNames
 from ..analysis.index.signs import Known
+from ..arch import get_chip
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -36,7 +37,6 @@ from ..ir import (
     tirx,
     walk_expr,
 )
-from ..arch import get_chip
 from ..isa import CTYPES, lookup
 from ..isa.stream import is_float, scalar_dtype
 from .forms import Form, Local, Memory

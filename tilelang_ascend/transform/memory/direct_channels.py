@@ -30,7 +30,6 @@ from ...ir import (
     ForKind,
     PrimFunc,
     Range,
-    SeqStmt,
     Stmt,
     StmtMutator,
     TensorLoad,
@@ -169,7 +168,7 @@ def _half(region: TensorRegion, core, loop: For | None) -> int | None:
     return found[0] if len(found) == 1 and (loop is None or found == [0]) else None
 
 
-def _to_ub(c: _Channel, core) -> _Changes | None:
+def _to_ub(c: _Channel, core, chip) -> _Changes | None:
     """What makes a channel from L0C to UB direct, None if it has to stay."""
     if len(c.sends) != 1 or len(c.receives) != 1:
         return None
@@ -215,7 +214,7 @@ def _whole(tile) -> TensorRegion:
     return tirx.BufferRegion(tile, [Range.from_min_extent(imm(0), n) for n in tile.ty.shape])
 
 
-def _to_l1(c: _Channel, core) -> _Changes | None:
+def _to_l1(c: _Channel, core, chip) -> _Changes | None:
     """The same from UB to L1."""
     if len(c.receives) != 1 or c.receives[0].loop is not None:
         return None
@@ -223,6 +222,8 @@ def _to_l1(c: _Channel, core) -> _Changes | None:
     received, target = receives.regions
     tile, dtype = target.source, dtype_of(target.source)
     nz = l1_layout(_shape(target), dtype)
+    if dtype not in lookup("copy_ub_to_l1").dtypes(chip.generation):
+        return None
     padded = nz.rows != nz.rows_padded or nz.cols != nz.col_groups * nz.c0
     if padded or not (covers_whole(received) and covers_whole(target)) or _shape(received) != _shape(target):
         return None
@@ -302,7 +303,7 @@ def direct_channels(func: PrimFunc, chip, direct: Direct = Direct.ALL) -> PrimFu
     for c in _channels(func.body) if routes else ():
         scopes = {(scope_of(a.regions[0].source), scope_of(b.regions[1].source)) for a in c.sends for b in c.receives}
         route = routes.get(next(iter(scopes))) if len(scopes) == 1 else None
-        if (found := route(c, core) if route is not None else None) is not None:
+        if (found := route(c, core, chip) if route is not None else None) is not None:
             changes.append(found)
     return func if not changes else func.with_body(_Direct(changes)(func.body))
 

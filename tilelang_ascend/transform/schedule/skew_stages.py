@@ -191,8 +191,8 @@ def _within(begin: dict, cores: dict) -> dict:
     if there and back:
         return dict.fromkeys(begin, max(begin.values()) + 2)
     end = dict(begin)
-    for a, b, crosses in ((VECTOR, CUBE, there), (CUBE, VECTOR, back)):
-        if crosses:
+    for a, b, values in ((VECTOR, CUBE, there), (CUBE, VECTOR, back)):
+        if values:
             end[b] = max(end[b], end[a] + 1)
     return end
 
