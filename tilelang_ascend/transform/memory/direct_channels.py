@@ -85,8 +85,9 @@ class _End:
 
 @dataclass(frozen=True)
 class _Channel:
-    """A workspace all of whose users are copies, in one list `around` or in loops over slices in it."""
+    """A workspace of `body` all of whose users are copies, in one list `around` or in loops over slices in it."""
 
+    body: Stmt
     workspace: object
     around: list
     sends: list[_End]
@@ -123,7 +124,7 @@ def _channels(body: Stmt) -> list[_Channel]:
             if len(ends) == len(copies):
                 sends = [e for s, e in ends if s.value.args[1].source.same_as(workspace)]
                 receives = [e for s, e in ends if s.value.args[0].source.same_as(workspace)]
-                return _Channel(workspace, lists[n], sends, receives) if len(sends) + len(receives) == len(copies) else None
+                return _Channel(body, workspace, lists[n], sends, receives) if len(sends) + len(receives) == len(copies) else None
         return None
 
     found = (channel(b, copies) for b, copies in users.items() if copies and all(_plain_copy(s) and s in place for s in copies))
@@ -184,7 +185,7 @@ def _to_ub(c: _Channel, core, chip) -> _Changes | None:
         return None
     changes, tile = _Changes(dropped={c.workspace}), target.source
     if receives.loop is not None:
-        if not _made_there(c, receives, tile):
+        if not _made_there(c.body, receives, tile):
             return None
         rows = const_int(receives.loop.extent) * _sizes(target)[0]
         tile = decl_buffer([rows, columns], dtype, tile.name, scope=scope_of(tile))
@@ -202,12 +203,11 @@ def _to_ub(c: _Channel, core, chip) -> _Changes | None:
     return changes
 
 
-def _made_there(c: _Channel, receives: _End, tile) -> bool:
+def _made_there(body: Stmt, receives: _End, tile) -> bool:
     """True if a tile that a slice is received in is used in its loop only, and what it holds is received first."""
-    outside = [s for s in c.around if s is not receives.loop]
-    body = stmts_of(receives.loop.body)
-    users = [s for s in body if tile in uses_of(s).all]
-    return users[0] is receives.copy and not any(tile in uses_of(s).all for s in outside)
+    everywhere, inside = (sum(tile in own_uses(s).all for s in statements(x)) for x in (body, receives.loop))
+    first = next(s for s in stmts_of(receives.loop.body) if tile in uses_of(s).all)
+    return first.same_as(receives.copy) and everywhere == inside
 
 
 def _whole(tile) -> TensorRegion:
