@@ -82,3 +82,53 @@ def test_a_certain_number_of_steps_needs_no_guard():
 
     source = static(32, 32, 256).artifact.kernel_source
     assert "fresh" not in source and source.count("::Mmad(") == 1
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("upper", [False, True])
+def test_steps_of_a_triangle_need_no_guard(upper, chip):
+    """Their number is the block's, and at least one of every block."""
+
+    @T.prim_func
+    def main(A: T.Tensor((96, 96), "float16"), B: T.Tensor((96, 32), "float16"), C: T.Tensor((96, 32), "float32")):
+        with T.Kernel(3, threads=128) as bx:
+            a, b = T.alloc_shared((32, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            c = T.alloc_fragment((32, 32), "float32")
+            first = bx * 32 // 32 if upper else 0
+            end = 3 if upper else T.ceildiv((bx + 1) * 32, 32)
+            T.clear(c)
+            for k in T.Pipelined(first, end, num_stages=2):
+                T.copy(A[bx * 32, k * 32], a)
+                T.copy(B[k * 32, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[bx * 32, 0])
+
+    kernel = tilelang.compile(main, target=chip)
+    assert "fresh" not in kernel.artifact.kernel_source and kernel.artifact.kernel_source.count("::Mmad(") == 1
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((96, 96), (96, 32)))
+    seen = np.kron(np.triu(np.ones((3, 3))) if upper else np.tril(np.ones((3, 3))), np.ones((32, 32)))
+    out = strict.run(kernel, {"A": a, "B": b, "C": np.full((96, 32), 9, np.float32)}, text=False)["C"]
+    np.testing.assert_array_equal(out, (a * seen).astype(np.float32) @ b)
+
+
+def test_a_number_of_steps_that_wraps():
+    """Twice a number of the data, halved, is not always that number: there may be no step."""
+
+    @T.prim_func
+    def main(N: T.Tensor((1,), "int32"), A: T.Tensor((16, 16), "float16"), C: T.Tensor((16, 16), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            a, c = T.alloc_shared((16, 16), "float16"), T.alloc_fragment((16, 16), "float32")
+            n = N[0]
+            half = n * 2 // 2
+            steps = half - n + 1
+            T.copy(A, a)
+            T.clear(c)
+            for k in T.serial(steps):
+                T.gemm(a, a, c)
+            T.copy(c, C)
+
+    a = np.random.default_rng(2).integers(-4, 5, (16, 16)).astype(np.float16)
+    for n, want in ((3, a.astype(np.float32) @ a), (2**30, np.zeros((16, 16), np.float32))):
+        arrays = {"N": np.array([n], np.int32), "A": a, "C": np.full((16, 16), 9, np.float32)}
+        np.testing.assert_array_equal(strict.run(tilelang.compile(main), arrays, text=False)["C"], want)

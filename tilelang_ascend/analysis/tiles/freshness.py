@@ -27,12 +27,13 @@ from ...ir import (
     imm,
     op_name,
     region,
-    sym,
     tirx,
 )
 from ...tile import FILL, is_op
 from ...tile.jumps import may_leave
 from ...tile.uses import loads_in, own_uses
+from ..index.data_names import DataNames
+from ..index.known_lets import known_lets
 from ..index.windows import window_of
 
 MAX_PARTS = 64
@@ -142,16 +143,19 @@ class Parts:
 
 
 class Freshness:
-    """`before`: path of a statement -> states of all parts in front of it. A path is the place in the tree: positions of children."""
+    """`before`: path of a statement -> states of all parts in front of it. A path is the place in the tree: positions of children.
 
-    def __init__(self, body: Stmt, buffer):
+    blocks: how many blocks run at a time, None if that is not known.
+    """
+
+    def __init__(self, body: Stmt, buffer, blocks: int | None = None):
         self.buffer = buffer
         self._known: dict = {}
         found: list = []
         self._collect(body, found)
         self.parts = Parts(buffer, found)
         self.before: dict = {}
-        self._known_here = sym.Analyzer()
+        self._known_here = known_lets(body, DataNames(body), blocks)
         self._loops: list[For] = []
         self._leaving: list = []
         """Innermost last: [states at `break`, states at `continue`] of the loops around."""

@@ -71,9 +71,9 @@ class _Fold:
     """Rewrites the fills of one accumulator and the statements that find them. Run twice: the first run learns which flags are asked for,
     the second has the others raise and lower them."""
 
-    def __init__(self, body: Stmt, buffer):
+    def __init__(self, body: Stmt, buffer, blocks: int | None):
         self.buffer = buffer
-        self.known = Freshness(body, buffer)
+        self.known = Freshness(body, buffer, blocks)
         self.flags: dict = {}
         self.asked: set = set()
         """(place of a fill or a writer, part) that has to set the flag of the part; (None, part): as the program does when it begins."""
@@ -190,8 +190,9 @@ def fold_clears(func: PrimFunc) -> PrimFunc:
         if buffer is not None and not any(buffer.same_as(b) for b in filled):
             filled.append(buffer)
     body, declared = func.body, []
+    blocks = int(func.attrs["ascend.block_dim"]) if func.attrs and "ascend.block_dim" in func.attrs else None
     for buffer in filled:
-        fold = _Fold(body, buffer)
+        fold = _Fold(body, buffer, blocks)
         body = fold.body
         declared += fold.declarations()
     return func.with_body(seq(declared, body))
