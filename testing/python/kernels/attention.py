@@ -10,21 +10,27 @@ F32 = "float32"
 
 
 def forward(batch, heads, seq_q, dim, *, groups=1, seq_kv=None, dim_v=None, causal=False, window=None, sinks=False, lse=False,
-            dtype="float16", bM=32, bN=32, stages=2):  # fmt: skip
-    """Q (batch, heads, seq_q, dim), K and V (batch, heads / groups, seq_kv, ...); queries stand at the end of the keys."""
+            bshd=False, dtype="float16", bM=32, bN=32, stages=2):  # fmt: skip
+    """Q (batch, heads, seq_q, dim), K and V (batch, heads / groups, seq_kv, ...); queries stand at the end of the keys.
+
+    bshd: heads come behind the sequence in Q, K, V and Output.
+    """
     seq_kv, dim_v = seq_kv or seq_q, dim_v or dim
     scale = (1.0 / dim) ** 0.5 * LOG2E
     past = seq_kv - seq_q
     kv_heads = heads // groups
     masked = causal or window is not None or seq_kv % bN
 
+    def shape(heads, seq, dim):
+        return (batch, seq, heads, dim) if bshd else (batch, heads, seq, dim)
+
     @T.prim_func
     def main(
-        Q: T.Tensor((batch, heads, seq_q, dim), dtype),
-        K: T.Tensor((batch, kv_heads, seq_kv, dim), dtype),
-        V: T.Tensor((batch, kv_heads, seq_kv, dim_v), dtype),
+        Q: T.Tensor(shape(heads, seq_q, dim), dtype),
+        K: T.Tensor(shape(kv_heads, seq_kv, dim), dtype),
+        V: T.Tensor(shape(kv_heads, seq_kv, dim_v), dtype),
         Sinks: T.Tensor((heads,), dtype),
-        Output: T.Tensor((batch, heads, seq_q, dim_v), dtype),
+        Output: T.Tensor(shape(heads, seq_q, dim_v), dtype),
         Lse: T.Tensor((batch, heads, seq_q), F32),
     ):
         with T.Kernel(T.ceildiv(seq_q, bM), heads, batch, threads=128) as (bx, by, bz):
@@ -43,7 +49,10 @@ def forward(batch, heads, seq_q, dim, *, groups=1, seq_kv=None, dim_v=None, caus
             sink = T.alloc_fragment([bM], F32)
 
             T.annotate_layout({O_shared: tilelang.layout.make_swizzled_layout(O_shared)})
-            T.copy(Q[bz, by, bx * bM : (bx + 1) * bM, :], Q_shared)
+            if bshd:
+                T.copy(Q[bz, bx * bM : (bx + 1) * bM, by, :], Q_shared)
+            else:
+                T.copy(Q[bz, by, bx * bM : (bx + 1) * bM, :], Q_shared)
             T.fill(acc_o, 0)
             T.fill(logsum, 0)
             T.fill(scores_max, -T.infinity(F32))
@@ -54,7 +63,10 @@ def forward(batch, heads, seq_q, dim, *, groups=1, seq_kv=None, dim_v=None, caus
             end = T.min(T.ceildiv(seq_kv, bN), T.ceildiv((bx + 1) * bM + past, bN)) if causal else T.ceildiv(seq_kv, bN)
             start = T.max(0, (bx * bM + past - window) // bN) if window is not None else 0
             for k in T.Pipelined(start, end, num_stages=stages):
-                T.copy(K[bz, by // groups, k * bN : (k + 1) * bN, :], K_shared)
+                if bshd:
+                    T.copy(K[bz, k * bN : (k + 1) * bN, by // groups, :], K_shared)
+                else:
+                    T.copy(K[bz, by // groups, k * bN : (k + 1) * bN, :], K_shared)
                 if masked:
                     for i, j in T.Parallel(bM, bN):
                         q_idx = bx * bM + i + past
@@ -87,7 +99,10 @@ def forward(batch, heads, seq_q, dim, *, groups=1, seq_kv=None, dim_v=None, caus
                 T.copy(acc_s, acc_s_cast)
                 for i, j in T.Parallel(bM, dim_v):
                     acc_o[i, j] *= scores_scale[i]
-                T.copy(V[bz, by // groups, k * bN : (k + 1) * bN, :], V_shared)
+                if bshd:
+                    T.copy(V[bz, k * bN : (k + 1) * bN, by // groups, :], V_shared)
+                else:
+                    T.copy(V[bz, by // groups, k * bN : (k + 1) * bN, :], V_shared)
                 T.gemm(acc_s_cast, V_shared, acc_o, policy=T.GemmWarpPolicy.FullRow)
             if sinks:
                 for i in T.Parallel(bM):
@@ -95,7 +110,10 @@ def forward(batch, heads, seq_q, dim, *, groups=1, seq_kv=None, dim_v=None, caus
             for i, j in T.Parallel(bM, dim_v):
                 acc_o[i, j] /= logsum[i]
             T.copy(acc_o, O_shared)
-            T.copy(O_shared, Output[bz, by, bx * bM : (bx + 1) * bM, :])
+            if bshd:
+                T.copy(O_shared, Output[bz, bx * bM : (bx + 1) * bM, by, :])
+            else:
+                T.copy(O_shared, Output[bz, by, bx * bM : (bx + 1) * bM, :])
             if lse:
                 for i in T.Parallel(bM):
                     logsum[i] = T.log2(logsum[i]) + scores_max[i] * scale

@@ -142,3 +142,54 @@ def indexer(seq, seq_kv, heads, dim, *, viewed=False, dtype="float16", bN=32, bQ
                         Logits[seq_len_i + bq_i, cu_k_s_min + nbn_i * bN + bn_i] = logits[bn_i, bq_i]
 
     return main
+
+
+def channel_decay(batch, seq, heads, dim, *, dtype="float16", chunk=32, bK=32, stages=2):
+    """Products of the queries and keys of a chunk whose channels decay each at a rate of its own (KDA): scores, and what a delta rule takes away.
+
+    A step i of a chunk sees j through 2 ** (G[i] - G[j]) in every channel: rows are scaled from the first step on, columns back to it.
+    """
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((batch, seq, heads, dim), dtype),
+        K: T.Tensor((batch, seq, heads, dim), dtype),
+        G: T.Tensor((batch, seq, heads, dim), F32),
+        Beta: T.Tensor((batch, seq, heads), dtype),
+        Aqk: T.Tensor((batch, seq, heads, chunk), dtype),
+        Akk: T.Tensor((batch, seq, heads, chunk), F32),
+    ):
+        with T.Kernel(T.ceildiv(seq, chunk), batch * heads, threads=128) as (bx, by):
+            bb, bh = by // heads, by % heads
+            q = T.alloc_shared((chunk, bK), dtype)
+            k = T.alloc_shared((chunk, bK), dtype)
+            g = T.alloc_shared((chunk, bK), F32)
+            first = T.alloc_shared((bK,), F32)
+            beta = T.alloc_shared((chunk,), dtype)
+            q_up = T.alloc_shared((chunk, bK), dtype)
+            k_up = T.alloc_shared((chunk, bK), dtype)
+            k_down = T.alloc_shared((chunk, bK), dtype)
+            scores = T.alloc_fragment((chunk, chunk), F32)
+            taken = T.alloc_fragment((chunk, chunk), F32)
+
+            T.clear(scores)
+            T.clear(taken)
+            T.copy(Beta[bb, bx * chunk : (bx + 1) * chunk, bh], beta)
+            for i_k in T.Pipelined(T.ceildiv(dim, bK), num_stages=stages):
+                T.copy(Q[bb, bx * chunk : (bx + 1) * chunk, bh, i_k * bK : (i_k + 1) * bK], q)
+                T.copy(K[bb, bx * chunk : (bx + 1) * chunk, bh, i_k * bK : (i_k + 1) * bK], k)
+                T.copy(G[bb, bx * chunk : (bx + 1) * chunk, bh, i_k * bK : (i_k + 1) * bK], g)
+                T.copy(G[bb, bx * chunk, bh, i_k * bK : (i_k + 1) * bK], first)
+                for i, j in T.Parallel(chunk, bK):
+                    q_up[i, j] = q[i, j] * T.exp2(g[i, j] - first[j])
+                    k_up[i, j] = k[i, j] * T.exp2(g[i, j] - first[j])
+                    k_down[i, j] = k[i, j] * T.exp2(first[j] - g[i, j])
+                T.gemm(q_up, k_down, scores, transpose_B=True)
+                T.gemm(k_up, k_down, taken, transpose_B=True)
+            for i, j in T.Parallel(chunk, chunk):
+                scores[i, j] = T.if_then_else(i >= j, scores[i, j] * dim**-0.5, 0)
+                taken[i, j] = T.if_then_else(i > j, taken[i, j] * beta[i], 0)
+            T.copy(scores, Aqk[bb, bx * chunk : (bx + 1) * chunk, bh, :])
+            T.copy(taken, Akk[bb, bx * chunk : (bx + 1) * chunk, bh, :])
+
+    return main
