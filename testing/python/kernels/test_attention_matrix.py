@@ -18,8 +18,8 @@ TILES = {"bM": 16, "bN": 16}
 CHUNK = {"chunk": 16}
 SEEDS = (0, 1, 2)
 WAYS = [(dtype, chip) for dtype in ("float16", "bfloat16") for chip in ("a2", "a3", "a5")]
-QUICK_WAYS = {("float16", "a2"), ("bfloat16", "a3"), ("float16", "a5"), ("bfloat16", "a5")}
-"""Both dtypes on both generations of cores, and every chip."""
+QUICK_WAYS = {("bfloat16", "a3"), ("bfloat16", "a5")}
+"""Those of float16 on a2 are in the test of flags."""
 
 CLASSES = {
     "forward": lambda **how: cases.forward(1, 1, 40, 32, **TILES, **how),
@@ -122,9 +122,10 @@ def test_one_row(name, dtype, chip):
 @pytest.mark.parametrize("chip", ["a2", pytest.param("a5", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_flag_is_needed(name, chip):
-    """Within a core and between cores. Barriers are for parts of tiles at the end of tensors, too, which no launch here has."""
-    (_, arguments, _), kernel, _ = built(name, "float16", chip)
-    found = strict.surviving_mutants(kernel, {key: cases.to_numpy(x).copy() for key, x in arguments.items()})
+    """Within a core and between cores; values are right with all of them. Barriers are for parts of tiles at the end of tensors, too, which no launch here has."""
+    case, kernel, entries = built(name, "float16", chip)
+    check(case, kernel, entries, SEEDS)
+    found = strict.surviving_mutants(kernel, {key: cases.to_numpy(x).copy() for key, x in case[1].items()})
     assert [label for label in found if "flag" in label] == []
 
 
