@@ -32,6 +32,7 @@ SLOW = {
     "head size 128": lambda: cases.forward(1, 1, 96, 128, causal=True),
     "head sizes 192 and 128": lambda: cases.forward(1, 1, 64, 192, dim_v=128, causal=True),
     "head size 256": lambda: cases.forward(1, 1, 64, 256),
+    "head size 512, bfloat16": lambda: cases.forward(1, 1, 72, 512, causal=True, dtype="bfloat16"),
     "other lengths": lambda: cases.forward(2, 1, 72, 64, seq_kv=136),
     "window": lambda: cases.forward(1, 2, 128, 64, causal=True, window=40),
     "ragged": lambda: cases.ragged([40, 7, 65], [40, 7, 65], 1, 64),
