@@ -15,7 +15,7 @@ def forward(batch, heads, seq_q, dim, *, groups=1, seq_kv=None, dim_v=None, caus
 
     bshd: heads come behind the sequence in Q, K, V and Output.
     """
-    seq_kv, dim_v = seq_kv or seq_q, dim_v or dim
+    seq_kv, dim_v = seq_q if seq_kv is None else seq_kv, dim_v or dim
     scale = (1.0 / dim) ** 0.5 * LOG2E
     past = seq_kv - seq_q
     kv_heads = heads // groups

@@ -65,7 +65,7 @@ def scores_of(q, k):
 
 def forward(batch, heads, seq, dim, **how):
     dtype = how.get("dtype", F16)
-    groups, keys, dim_v = how.get("groups", 1), how.get("seq_kv") or seq, how.get("dim_v") or dim
+    groups, keys, dim_v = how.get("groups", 1), how.get("seq_kv", seq), how.get("dim_v") or dim
     q, k = randn(batch, heads, seq, dim, dtype=dtype), randn(batch, heads // groups, keys, dim, dtype=dtype)
     v, sinks = randn(batch, heads // groups, keys, dim_v, dtype=dtype), randn(heads, dtype=dtype)
     row, column = torch.arange(seq)[:, None] + keys - seq, torch.arange(keys)[None]

@@ -41,6 +41,7 @@ def close(got, expected):
 
 LENGTHS = {
     "no queries": lambda: cases.forward(1, 1, 0, 32, seq_kv=40, **TILES),
+    "no keys beside a sink": lambda: cases.forward(1, 1, 5, 32, seq_kv=0, causal=True, sinks=True, **TILES),
     "fewer keys than a tile": lambda: cases.forward(1, 1, 20, 32, seq_kv=5, **TILES),
     "fewer of both, causal": lambda: cases.forward(1, 1, 3, 32, seq_kv=5, causal=True, **TILES),
     "a window longer than the keys": lambda: cases.forward(1, 1, 3, 32, seq_kv=5, causal=True, window=64, sinks=True, **TILES),
