@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ArgumentTypeError, ArgumentValueError, InvalidKernel, KernelSyntaxError, SourceUnavailable
 from ..ir import PrimFunc, Var, const_int, free_vars
-from ..runtime.dtypes import counted
+from ..runtime.dtypes import NIBBLES, counted, counted_strides
 from . import tracing
 from .annotations import DType, Pointer, PointerSpec, TensorSpec
 from .builder import Builder
@@ -214,7 +214,8 @@ class EagerTemplate:
         """Values of `T.const` and `T.dynamic` names, as far as they are dimensions of a tensor of this call or given by name."""
         found = {k: _size(k, v) for k, v in given.items()}
         symbols = [*probe.symbols.items(), *probe.dynamic.items()]
-        for name, spec in probe.specs.items():
+        # A row of bytes does not tell whether its last number of 4 bits is padding, so other tensors are asked first.
+        for name, spec in sorted(probe.specs.items(), key=lambda x: x[1].dtype in NIBBLES):
             tensor = values.get(name)
             if tensor is None:
                 continue
@@ -224,8 +225,10 @@ class EagerTemplate:
                 symbol = next((n for n, v in symbols if dim is v), None)
                 if symbol is None:
                     continue
-                size = _strides(tensor)[place.axis] if place.is_stride else int(counted(spec.dtype, tuple(tensor.shape))[place.axis])
-                if found.setdefault(symbol, size) != size:
+                sizes = counted_strides(spec.dtype, _strides(tensor)) if place.is_stride else counted(spec.dtype, tuple(tensor.shape))
+                size = int(sizes[place.axis])
+                padded = not place.is_stride and spec.dtype in NIBBLES and place.axis == len(spec.shape) - 1
+                if found.setdefault(symbol, size) != size and not (padded and found[symbol] == size - 1):
                     what = "stride" if place.is_stride else "dimension"
                     raise ArgumentValueError(
                         f"{what} {place.axis} of '{name}' is {size}, but {symbol} is {found[symbol]} elsewhere in this call"

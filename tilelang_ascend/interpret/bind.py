@@ -145,7 +145,8 @@ def number(value: Any, dtype: str, name: str) -> Scalar:
 
 def bind_dimensions(session: Session, specs: dict[str, TensorSpec], arrays: dict[str, np.ndarray]) -> None:
     """Give every dimension that stands alone in a shape (or among strides) its value, then check all shapes."""
-    for name, spec in specs.items():
+    # A row of bytes does not tell whether its last number of 4 bits is padding, so other tensors are asked first.
+    for name, spec in sorted(specs.items(), key=lambda x: x[1].dtype in dtypes.NIBBLES):
         array = arrays.get(name)
         if array is None:
             continue
@@ -153,7 +154,7 @@ def bind_dimensions(session: Session, specs: dict[str, TensorSpec], arrays: dict
             raise ArgumentValueError(
                 f"Buffer rank mismatch for parameter {name}: expected {len(spec.shape)} dimensions, got {array.ndim} (shape {array.shape})"
             )
-        strides = [s // array.itemsize for s in array.strides]
+        strides = dtypes.counted_strides(spec.dtype, tuple(s // array.itemsize for s in array.strides))
         for dim, size in [*zip(spec.shape, dtypes.counted(spec.dtype, array.shape)), *zip(spec.strides or (), strides)]:
             if type(dim).__name__ == "Var":
                 session.symbols.setdefault(dim.name, Scalar(int(size), str(dim.ty.dtype)))
@@ -299,21 +300,23 @@ def read_constants(function, given: dict[str, Any], extra: dict[str, int]) -> di
     """Values of the `T.const` names: from the tensors whose declarations name them, or from the call."""
     declared, names = eager_declarations(function)
     found = {k: int(v) for k, v in extra.items()}
-    for name, shape, strides in [*((n, *_literal_dims(a)) for n, a in declared.items()), *_made_tensors(function)]:
+    places = [*((n, *_literal_dims(a)) for n, a in declared.items()), *_made_tensors(function)]
+    kinds = {n: declared_dtype(function, a, given) or "" for n, a in declared.items()}
+    # A row of bytes does not tell whether its last number of 4 bits is padding, so other tensors are asked first.
+    for name, shape, strides in sorted(places, key=lambda x: kinds.get(x[0]) in dtypes.NIBBLES):
         tensor = given.get(name)
         if tensor is None or not hasattr(tensor, "shape"):
             continue
         if shape and len(shape) != len(tensor.shape):
             raise ArgumentValueError(f"argument '{name}' has {len(tensor.shape)} dimensions, the kernel declares {len(shape)}")
-        have, extents = tensors.HostTensor(tensor).strides, tuple(tensor.shape)
-        if name in declared:
-            extents = dtypes.counted(declared_dtype(function, declared[name], given) or "", extents)
-        for dim, size in [*zip(shape, extents), *zip(strides, have)]:
+        kind = kinds.get(name, "")
+        extents, have = dtypes.counted(kind, tuple(tensor.shape)), dtypes.counted_strides(kind, tensors.HostTensor(tensor).strides)
+        for axis, (dim, size) in enumerate([*zip(shape, extents), *zip(strides, have)]):
             if isinstance(dim, ast.Name) and dim.id in names:
-                if found.setdefault(names[dim.id], int(size)) != int(size):
-                    raise ArgumentValueError(
-                        f"a dimension of '{name}' is {size}, but {dim.id} is {found[names[dim.id]]} elsewhere in this call"
-                    )
+                known = found.setdefault(names[dim.id], int(size))
+                padded = kind in dtypes.NIBBLES and axis == len(shape) - 1 and known == size - 1
+                if known != int(size) and not padded:
+                    raise ArgumentValueError(f"a dimension of '{name}' is {size}, but {dim.id} is {known} elsewhere in this call")
     return found
 
 

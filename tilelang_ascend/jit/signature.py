@@ -36,15 +36,20 @@ def read_signature(func, out_idx: tuple[int, ...] = (), written: frozenset[str] 
 
 
 def _parameter(p, written: frozenset[str] | None, place: Location | None, nibble: tuple[str, int] | None) -> Parameter:
-    """`nibble`: the dtype of 4 bits the tensor was declared with, if it was, and how many numbers of padding end its rows."""
+    """`nibble`: the dtype of 4 bits the tensor was declared with, if it was, and what it says of padding at the end of its rows."""
     if not ir.is_buffer_var(p):
         return Parameter(p.name, ir.dtype_of(p) if nibble is None else nibble[0], location=place)
     shape = tuple(dim_text(d) for d in p.ty.shape)
     strides = tuple(dim_text(s) for s in p.ty.strides) if len(p.ty.strides) else None
-    if nibble is not None:
-        known = ir.const_int(p.ty.shape[-1])
-        shape = (*shape[:-1], dim_text(p.ty.shape[-1].a) if known is None else 2 * known - nibble[1])
-    return Parameter(p.name, ir.dtype_of(p) if nibble is None else nibble[0], shape, strides, written is None or p.name in written, place)
+    if nibble is None:
+        return Parameter(p.name, ir.dtype_of(p), shape, strides, written is None or p.name in written, place)
+    dtype, padding = nibble
+    known, last = ir.const_int(p.ty.shape[-1]), p.ty.shape[-1]
+    numbers = dim_text(last.a if padding != 1 else last.a.a) if known is None else 2 * known - padding
+    if strides is not None:
+        outer = [s.a if ir.const_int(s) is None else 2 * s for s in p.ty.strides[:-1]]
+        strides = (*map(dim_text, outer), strides[-1])
+    return Parameter(p.name, dtype, (*shape[:-1], numbers), strides, written is None or p.name in written, place, padding == 2)
 
 
 def declarations(function: Location | None) -> dict[str, Location]:

@@ -208,11 +208,11 @@ def _int_limits(dtype: str) -> tuple[int, int]:
 def _bind_symbols(signature: Signature, inputs: dict[str, HostTensor], values: dict[str, int | float]) -> None:
     """Give every shape variable the extent (or stride) of the first dimension that is just this variable."""
     wanted = dict(signature.symbols)
-    for p in signature.inputs:
-        if not p.is_buffer:
-            continue
+    # A row of bytes does not tell whether its last number is padding, so other tensors are asked first.
+    for p in sorted((p for p in signature.inputs if p.is_buffer), key=lambda p: p.dtype in dtypes.NIBBLES):
         tensor = inputs[p.name]
-        for dim, extent in [*zip(p.extents, dtypes.counted(p.dtype, tensor.shape)), *zip(p.strides or (), tensor.strides)]:
+        strides = zip(p.strides or (), dtypes.counted_strides(p.dtype, tensor.strides))
+        for dim, extent in [*zip(p.extents, dtypes.counted(p.dtype, tensor.shape)), *strides]:
             if is_symbol(dim) and dim in wanted and dim not in values:
                 low, high = _int_limits(wanted[dim])
                 if not low <= extent <= high:
@@ -232,12 +232,25 @@ def _check_shape(p: Parameter, tensor: HostTensor, values: dict[str, int | float
     for axis, (dim, extent) in enumerate(zip(p.extents, dtypes.counted(p.dtype, tensor.shape))):
         expected = evaluate(dim, values)
         packed = p.dtype in dtypes.NIBBLES and axis == len(p.extents) - 1
-        if extent == expected or (packed and isinstance(dim, int) and extent == expected + expected % 2):
+        if packed:
+            _check_even(p, expected)
+        if extent == expected or (packed and extent == expected + expected % 2):
             continue
         kind, shown = ("Static", f"{expected}") if isinstance(dim, int) else ("Dynamic", f"{dim} = {expected}")
         had = f"{extent} numbers in {extent // 2} elements, two of {p.dtype} in each" if packed else extent
         raise ArgumentValueError(
             f"{kind} shape mismatch for parameter {p.name}: expected {shown} at index {axis}, got {had}",
+            at=p.location,
+        )
+
+
+def _check_even(p: Parameter, length: int) -> None:
+    """Rows of numbers of 4 bits have an even length where the kernel sees them in another form."""
+    if p.even and length % 2:
+        raise ArgumentValueError(
+            f"Dynamic shape mismatch for parameter {p.name}: rows of {length} {p.dtype} end with half a byte of padding, and the kernel sees the tensor "
+            "in another form, which has none",
+            hint="pass tensors for rows of an even length, or copy the tensor to tiles instead of T.view and T.Tensor(shape, dtype, data)",
             at=p.location,
         )
 
@@ -248,7 +261,10 @@ def _allocate(signature: Signature, inputs: dict[str, HostTensor], values: dict[
     torch_like = any(t.is_torch for t in inputs.values()) or (not inputs and tensors.have_torch())
     made = {}
     for p in signature.outputs:
-        shape = dtypes.stored(p.dtype, tuple(evaluate(dim, values) for dim in p.extents))
+        numbers = tuple(evaluate(dim, values) for dim in p.extents)
+        if numbers:
+            _check_even(p, numbers[-1])
+        shape = dtypes.stored(p.dtype, numbers)
         made[p.name] = like.empty(shape, p.dtype) if like else HostTensor(tensors.empty(shape, p.dtype, torch_like))
         if p.dtype in dtypes.NIBBLES:
             _clear(made[p.name].value)
@@ -299,7 +315,9 @@ def _assemble(signature, inputs, outputs, values) -> Launch:
 def _place(p: Parameter, tensor: HostTensor, values, launch: Launch, fresh: bool) -> GmBuffer:
     """Use the tensor's own memory when its layout is the declared one, else a copy."""
     shape = tensor.shape
-    strides = tensors.row_major(shape) if p.strides is None else tuple(evaluate(s, values) for s in p.strides)
+    strides = tensors.row_major(shape)
+    if p.strides is not None:
+        strides = dtypes.stored_strides(p.dtype, tuple(evaluate(s, values) for s in p.strides))
     if any(s < 0 for s in strides):
         raise ArgumentValueError(f"Parameter {p.name} has a negative stride {strides}; pass a copy", at=p.location)
     elements = tensors.span_elements(shape, strides)

@@ -59,6 +59,16 @@ def stored(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape[:-1], (shape[-1] + 1) // 2) if name in NIBBLES else shape
 
 
+def counted_strides(name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides as those of a parameter of dtype `name` are declared, of a tensor that holds it."""
+    return (*(2 * s for s in strides[:-1]), *strides[-1:]) if name in NIBBLES else strides
+
+
+def stored_strides(name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of the tensor that holds a parameter; reverses `counted_strides`."""
+    return (*(s // 2 for s in strides[:-1]), *strides[-1:]) if name in NIBBLES else strides
+
+
 def dtype_name(dtype) -> str:
     """Canonical name of a torch or numpy dtype, of a dtype's name, or of anything whose `str` is one."""
     if isinstance(dtype, np.dtype):

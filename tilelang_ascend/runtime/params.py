@@ -22,9 +22,11 @@ class Parameter:
         name: the user's name for it.
         dtype: element type, or type of the scalar.
         shape: extents of a buffer; None for a scalar.
-        strides: element strides of a buffer declared with explicit strides; None means row-major.
+        strides: element strides of a buffer declared with explicit strides; None means row-major. Of dtypes of 4 bits they count numbers, the last
+            one bytes.
         writes: whether the lowered program writes the buffer.
         location: where it is declared, if known.
+        even: whether rows of two numbers in a byte must be whole bytes.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Parameter:
     strides: tuple[Dim, ...] | None = None
     writes: bool = True
     location: Location | None = None
+    even: bool = False
 
     @property
     def is_buffer(self) -> bool:

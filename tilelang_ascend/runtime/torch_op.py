@@ -63,7 +63,8 @@ def values(signature: Signature, given: Sequence[Any]) -> dict[str, Any]:
         TypeError, ValueError: a tensor has another dtype or rank than is declared.
     """
     wanted, found = {name for name, _ in signature["symbols"]}, {}
-    for p, value in zip(_inputs(signature), given):
+    # A row of bytes does not tell whether its last number is padding, so other tensors are asked first.
+    for p, value in sorted(zip(_inputs(signature), given), key=lambda x: x[0]["dtype"] in PACKED):
         if p["shape"] is None:
             found[p["name"]] = value
             continue
@@ -73,7 +74,7 @@ def values(signature: Signature, given: Sequence[Any]) -> dict[str, Any]:
             raise TypeError(f"Buffer dtype mismatch for parameter {p['name']}: expected {expected}, got {value.dtype}")
         if value.dim() != len(p["shape"]):
             raise ValueError(f"Buffer rank mismatch for parameter {p['name']}: expected {len(p['shape'])} dimensions, got {value.dim()}")
-        for dim, extent in [*zip(p["shape"], _counted(p, value)), *zip(p["strides"] or (), value.stride())]:
+        for dim, extent in [*zip(p["shape"], _counted(p, value)), *zip(p["strides"] or (), _counted_strides(p, value))]:
             if dim in wanted:
                 found.setdefault(dim, extent)
     return found
@@ -221,9 +222,20 @@ def _counted(p: Mapping[str, Any], tensor: torch.Tensor) -> tuple:
     return (*tensor.shape[:-1], 2 * tensor.shape[-1]) if p["dtype"] in PACKED else tuple(tensor.shape)
 
 
+def _counted_strides(p: Mapping[str, Any], tensor: torch.Tensor) -> tuple:
+    """Strides of a tensor as those of the parameter are declared."""
+    *outer, step = tensor.stride() or (1,)
+    return (*(2 * s for s in outer), step) if p["dtype"] in PACKED else tensor.stride()
+
+
 def _stored(p: Mapping[str, Any], known: Mapping[str, Any]) -> tuple:
     """Shape of the tensor that holds a parameter."""
     shape = tuple(_extent(d, known) for d in p["shape"])
+    if p.get("even") and shape[-1] % 2:
+        raise ValueError(
+            f"Shape mismatch for parameter {p['name']}: rows of {shape[-1]} {p['dtype']} end with half a byte of padding, and the kernel sees the tensor "
+            "in another form, which has none"
+        )
     return (*shape[:-1], (shape[-1] + 1) // 2) if p["dtype"] in PACKED else shape
 
 
@@ -236,8 +248,8 @@ def _laid_out(p: Mapping[str, Any], tensor: torch.Tensor, known: Mapping[str, An
     if p["strides"] is None:
         return tensor if tensor.is_contiguous() else tensor.contiguous()
     strides = tuple(_extent(s, known) for s in p["strides"])
-    if tensor.stride() != strides:
-        raise ValueError(f"Stride mismatch for parameter {p['name']}: expected {strides}, got {tensor.stride()}")
+    if _counted_strides(p, tensor) != strides:
+        raise ValueError(f"Stride mismatch for parameter {p['name']}: expected {strides}, got {_counted_strides(p, tensor)}")
     return tensor
 
 

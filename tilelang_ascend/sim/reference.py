@@ -159,9 +159,9 @@ def execute(
 def packed_sizes(func, args) -> dict:
     """Shape variable -> its value, of those that count numbers of which two are a byte of the tensor."""
     found = {}
-    for k, *_ in func.attrs.get("tl.nibbles", []) if func.attrs else ():
+    for k, _, padding in func.attrs.get("tl.nibbles", []) if func.attrs else ():
         last = getattr(func.params[int(k)].ty.shape[-1], "a", None) if is_buffer_var(func.params[int(k)]) else None
-        if isinstance(last, Var):
+        if isinstance(last, Var) and int(padding) != 1:
             found[last] = 2 * args[int(k)].shape[-1]
     return found
 

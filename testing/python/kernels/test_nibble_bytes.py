@@ -11,7 +11,7 @@ from test_nibbles import codes_of, numbers, pack, random_codes
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend import interpret
-from tilelang_ascend.errors import ArgumentValueError
+from tilelang_ascend.errors import ArgumentValueError, UnsupportedConstruct
 
 NIBBLES = ("int4", "uint4", "float4_e2m1fn")
 EITHER = ("int4", pytest.param("uint4", marks=pytest.mark.slow), "float4_e2m1fn")
@@ -650,6 +650,160 @@ def test_rows_of_a_larger_tensor(target):
         np.testing.assert_array_equal(y, numbers(codes, "int4")[:, :31])
         np.testing.assert_array_equal(codes_in(found), want)
         np.testing.assert_array_equal(codes_in(copied), other)
+
+
+@pytest.mark.parametrize("dtype", EITHER)
+@pytest.mark.parametrize("n", [64, 63, 61])
+def test_rows_of_run_time_may_have_an_odd_length(dtype, n):
+    m, width = T.dynamic("m n")
+
+    @T.prim_func
+    def k(X: T.Tensor((m, width), dtype), V: T.Tensor((m, width), "float32"), Y: T.Tensor((m, width), dtype),
+          W: T.Tensor((m, 2 * width - 1), dtype), S: T.Tensor((m, 64), "float32")):  # fmt: skip
+        with T.Kernel(T.ceildiv(width, 32), m) as (bx, b):
+            x = T.alloc_shared((1, 32), dtype)
+            T.copy(X[b, bx * 32], x)
+            T.copy(x, V[b, bx * 32])
+            for i, j in T.Parallel(1, 32):
+                x[i, j] = -x[i, j]
+            T.copy(x, Y[b, bx * 32])
+            if bx == 0:
+                for j in T.Parallel(64):
+                    S[b, j] = X[b, j]
+                for j in T.serial(width):
+                    W[b, 2 * j] = X[b, j]
+
+    codes = random_codes(5, n)
+    x = numbers(codes, dtype)
+    arrays = {
+        "X": pack(np.pad(codes, ((0, 0), (0, n % 2)), constant_values=5)), "V": np.zeros((5, n), np.float32),
+        "Y": np.zeros((5, (n + 1) // 2), np.uint8), "W": np.zeros((5, n), np.uint8), "S": np.ones((5, 64), np.float32),
+    }  # fmt: skip
+    python = {name: a.copy() for name, a in arrays.items()}
+    interpret.run(k, *python.values())
+    for out in (python, *(strict.run(tilelang.compile(k, target=target), arrays, {"m": 5, "n": n}) for target in TARGETS)):
+        np.testing.assert_array_equal(out["V"], x)
+        np.testing.assert_array_equal(out["S"], np.pad(x, ((0, 0), (0, 64 - n))))
+        np.testing.assert_array_equal(codes_in(out["Y"])[:, :n], codes_of(-x if dtype == "float4_e2m1fn" else -x.astype(int), dtype))
+        np.testing.assert_array_equal(codes_in(out["W"])[:, : 2 * n - 1 : 2], codes)
+
+
+def test_results_have_an_odd_length_of_run_time():
+    m, n = T.dynamic("m n")
+
+    @T.prim_func
+    def k(X: T.Tensor((m, n), "float32"), Y: T.Tensor((m, n), "int4")):
+        with T.Kernel(m) as b:
+            x = T.alloc_shared((1, 64), "int4")
+            T.copy(X[b, 0], x)
+            T.copy(x, Y[b, 0])
+
+    kernel, codes = tilelang.compile(k, out_idx=[1]), random_codes(3, 63)
+    found = kernel(numbers(codes, "int4").astype(np.float32))
+    assert found.shape == (3, 32)
+    np.testing.assert_array_equal(codes_in(found.view(np.uint8))[:, :63], codes)
+
+
+def test_rows_that_are_bytes_in_another_view_have_an_even_length():
+    m, n = T.dynamic("m n")
+
+    @T.prim_func
+    def k(X: T.Tensor((m, n), "float32"), Y: T.Tensor((m, n), "int4")):
+        with T.Kernel(m) as b:
+            B = T.Tensor((m, n // 2), "uint8", Y.data)
+            for j in T.Parallel(32):
+                B[b, j] = T.cast(X[b, 2 * j], "uint8")
+
+    kernel = tilelang.compile(k, out_idx=[1])
+    codes = random_codes(3, 64)
+    np.testing.assert_array_equal(kernel(codes.astype(np.float32)).view(np.uint8), codes[:, ::2])
+    with pytest.raises(ArgumentValueError, match="rows of 63 int4 end with half a byte of padding"):
+        kernel(codes[:, :63].astype(np.float32))
+    with pytest.raises(ArgumentValueError, match="rows of 63 int4 end with half a byte of padding"):
+        tilelang.compile(k)(codes[:, :63].astype(np.float32), pack(codes))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_strides_are_known_at_run_time(target):
+    m, n, s, t, step = T.dynamic("m n s t step")
+
+    @T.prim_func
+    def k(X: T.StridedTensor((m, n), (s, 1), "int4"), Y: T.Tensor((m, n), "float32"), Z: T.StridedTensor((m, n), (t, step), "int4")):
+        with T.Kernel(m) as b:
+            x = T.alloc_shared((1, 32), "int4")
+            T.copy(X[b, 0], x)
+            T.copy(x, Y[b, 0])
+            T.copy(x, Z[b, 0])
+
+    for n in (32, 31):
+        for run in (tilelang.compile(k, target=target), lambda *args: interpret.run(k, *args)):
+            x, z, y = random_codes(5, 96), random_codes(5, 128), np.zeros((5, n), np.float32)
+            packed, found = pack(x), pack(z)
+            want = codes_in(found[:, :32:2])
+            want[:, :n] = x[:, :n]
+            other = codes_in(found[:, 1::2])
+            run(packed[:, :16], y, found[:, :32:2])
+            np.testing.assert_array_equal(y, numbers(x, "int4")[:, :n])
+            np.testing.assert_array_equal(codes_in(found[:, :32:2]), want)
+            np.testing.assert_array_equal(codes_in(found[:, 1::2]), other)
+
+
+@pytest.mark.parametrize("strides", [(31, 1), (63, 1), (62, 2), (93, 3)])
+def test_strides_no_tensor_of_bytes_has_say_nothing_of_its_memory(strides):
+    @T.prim_func
+    def k(X: T.StridedTensor((5, 31), strides, "int4"), Y: T.Tensor((5, 31), "float32"), Z: T.StridedTensor((5, 31), strides, "int4")):
+        with T.Kernel(5) as b:
+            x = T.alloc_shared((1, 32), "int4")
+            T.copy(X[b, 0], x)
+            T.copy(x, Y[b, 0])
+            for j in T.serial(31):
+                Z[b, j] = X[b, 30 - j]
+
+    codes = random_codes(5, 32)
+    for run in (tilelang.compile(k), lambda *args: interpret.run(k, *args)):
+        for step in (1, 2):
+            y, z = np.zeros((5, 31), np.float32), np.zeros((5, 16 * step), np.uint8)[:, ::step]
+            run(pack(codes), y, z)
+            np.testing.assert_array_equal(y, numbers(codes, "int4")[:, :31])
+            np.testing.assert_array_equal(codes_in(z)[:, :31], codes[:, 30::-1])
+
+
+@pytest.mark.parametrize("strides", [(3, 1), (0, 3), (30, 3)])
+def test_rows_that_share_bytes_are_no_tensor_of_bytes(strides):
+    with pytest.raises(UnsupportedConstruct, match="numbers of one row may share a byte with those of another") as info:
+
+        @T.prim_func
+        def k(X: T.StridedTensor((5, 31), strides, "int4"), Y: T.Tensor((5, 31), "float32")):
+            with T.Kernel(5) as b:
+                for j in T.Parallel(31):
+                    Y[b, j] = X[b, j]
+
+    assert info.value.location.file == __file__ and info.value.hint
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_tiles_longer_than_a_row_leave_what_is_behind_it_alone(target):
+    @T.prim_func
+    def k(X: T.Tensor((8, 32), "int4"), Y: T.StridedTensor((8, 31), (64, 1), "int4"), Z: T.StridedTensor((8, 31), (64, 1), "int4"),
+          W: T.StridedTensor((8, 31), (64, 1), "int4"), V: T.StridedTensor((8, 31), (64, 1), "int4")):  # fmt: skip
+        with T.Kernel(8) as b:
+            x = T.alloc_shared((1, 32), "int4")
+            T.copy(X[b, 0], x)
+            T.copy(x, Y[b, 0])
+            for i, j in T.Parallel(1, 32):
+                Z[b, j] = x[0, j]
+            for j in T.serial(32):
+                W[b, j] = x[0, j]
+            T.fill(V[b, 0:32], 3)
+
+    x, before = random_codes(8, 32), random_codes(8, 64)
+    for run in (tilelang.compile(k, target=target), lambda *args: interpret.run(k, *args)):
+        memory = {name: pack(before) for name in "YZWV"}
+        run(pack(x), *(m[:, :16] for m in memory.values()))
+        for name, m in memory.items():
+            want = before.copy()
+            want[:, :31] = 3 if name == "V" else x[:, :31]
+            np.testing.assert_array_equal(codes_in(m), want, err_msg=name)
 
 
 # --- what computes

@@ -9,8 +9,8 @@ float4_e2m1fn in float16. A value is wrapped or rounded (docs/numbers.md) where 
 start anywhere. Stores that begin or end in the middle of a byte read it, change their half and write it back; blocks that would do so with
 one byte become one block (`owners`).
 
-Requires: what the front end made. Ensures: no dtype of 4 bits; `tl.nibbles` has [index of a parameter, its dtype, the numbers its rows have
-less than their bytes hold] of tensors that had one.
+Requires: what the front end made. Ensures: no dtype of 4 bits; `tl.nibbles` has [index of a parameter, its dtype, what is known of padding
+at the end of its rows (docs/ir.md)] of tensors that had one.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ def unpack_nibbles(func: PrimFunc) -> PrimFunc:
     """Apply to what the front end made of a function; functions without dtypes of 4 bits stay as they are."""
     if not _mentions(func):
         return func
+    span = func.span  # functions with another body have none
     func, updated = widen_tile_ops(resolve_byte_views(func))
-    unpack = Unpack(func)
+    unpack = Unpack(func, span)
     body = unpack(func.body)
     owned = one_block_for_each_byte(func, unpack.shared | updated)
     if owned is not func:
-        unpack = Unpack(owned)
+        unpack = Unpack(owned, span)
         body = unpack(owned.body)
-    return PrimFunc(unpack.params, body, span=func.span).with_attr(unpack.attrs(func))
+    return PrimFunc(unpack.params, body, span=span).with_attr(unpack.attrs(func))
 
 
 __all__ = ["unpack_nibbles"]

@@ -62,7 +62,7 @@ _STAYS_AS_CALL = ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_right", "fa
 class Unpack(StmtMutator):
     """Rewrites the body of `func`. `shared`: tensors of which single halves of bytes are stored."""
 
-    def __init__(self, func: PrimFunc):
+    def __init__(self, func: PrimFunc, span):
         self.new: dict = {}
         """Tiles and variables of 4 bits -> what they become."""
         self.packed: dict = {}
@@ -72,7 +72,7 @@ class Unpack(StmtMutator):
         """Other names of tensors, and what they name; a workspace without other names, which nobody else sees, has a number in each element."""
         self.in_memory = {*self.views, *self.views.values()}
         self.analyzer = sym.Analyzer()
-        self.span = func.span
+        self.span = span
         self.loops: dict = {}
         """Variables of the nest around -> their extents."""
         self.in_order: str | None = None
@@ -81,6 +81,8 @@ class Unpack(StmtMutator):
         """Stores of the nest around to elements of a tensor -> (a tile, indices there)."""
         self.part: int | None = None
         """The most numbers a region of run-time size has, in the loops of `in_parts`."""
+        self.halves = {n: Var(f"{n.name}_half", dtype_of(n)) * imm(2, dtype_of(n)) for n in _even_sizes(func.params)}
+        """Sizes of run time that a call tells by counting bytes -> twice another size."""
         self.outside = {func.params[int(k)]: v for k, v in (func.attrs.get("tl.safe_values", []) if func.attrs else [])}
         self.params = [self.parameter(p) for p in func.params]
 
@@ -94,39 +96,60 @@ class Unpack(StmtMutator):
         if not is_buffer_var(p):
             self.new[p] = Var(p.name, HELD_IN[dtype])
             return self.new[p]
-        *outer, step = [const_int(n) for n in p.ty.strides] or [1]
-        if step != 1 or any(n is None or n % 2 for n in outer):
-            raise self.refuse(
-                f"a tensor of {dtype} whose rows do not begin with a byte ({p.name}, strides {', '.join(map(str, p.ty.strides))})",
-                "declare it with 1 and even numbers, or as uint8 and unpack it with shifts",
-            )
-        return self.in_bytes(p)
+        if not _of_bytes(p.ty.strides):
+            if not _apart(p.ty.shape, p.ty.strides):
+                raise self.refuse(
+                    f"a tensor of {dtype} that cannot be a tensor of bytes, as a call passes it: {p.name} has the strides "
+                    f"{', '.join(map(str, p.ty.strides))}, by which numbers of one row may share a byte with those of another,",
+                    "declare it with an even or a run-time stride for each row, or as uint8 and unpack it with shifts",
+                )
+            return self.in_bytes(p, ())
+        return self.in_bytes(p, p.ty.strides)
 
-    def in_bytes(self, buffer):
+    def in_bytes(self, buffer, strides) -> Var:
         """The bytes of a tensor, or of a packed tile."""
         *rest, last = buffer.ty.shape
-        half = tirx.FloorDiv(last, imm(2, dtype_of(last))) if const_int(last) is None else (const_int(last) + 1) // 2
-        strides = [int(n) // 2 for n in buffer.ty.strides[:-1]] + [1] if len(buffer.ty.strides) else None
-        self.packed[buffer] = decl_buffer([*rest, half], BYTE, buffer.name, strides=strides, scope=scope_of(buffer))
+        dtype = dtype_of(last)
+        more = 0 if self.odd_row(buffer) is None else 1
+        if const_int(last) is None:
+            half = tirx.FloorDiv(last + imm(1, dtype) if more else last, imm(2, dtype))
+        else:
+            half = (const_int(last) + 1) // 2
+        if len(strides):
+            *outer, step = [n if (known := const_int(n)) is None else known for n in strides]
+            strides = [n // 2 if isinstance(n, int) else tirx.FloorDiv(n, imm(2, dtype_of(n))) for n in outer] + [step]
+        self.packed[buffer] = decl_buffer([*rest, half], BYTE, buffer.name, strides=strides or None, scope=scope_of(buffer))
         return self.packed[buffer]
 
     def attrs(self, func: PrimFunc) -> dict:
         """Attributes of the function of bytes."""
         attrs = dict(func.attrs)
         small = [(k, p) for k, p in enumerate(func.params) if dtype_of(p) in NIBBLES]
-        attrs["tl.nibbles"] = [[k, dtype_of(p), int(self.odd_row(p) is not None)] for k, p in small]
+        attrs["tl.nibbles"] = [[k, dtype_of(p), self.padding(p)] for k, p in small]
         if "tl.safe_values" in attrs:
             attrs["tl.safe_values"] = [[k, _safe_byte(dtype_of(func.params[int(k)]), v)] for k, v in attrs["tl.safe_values"]]
         return attrs
 
-    @staticmethod
-    def odd_row(buffer) -> int | None:
-        """The length of the rows of a tensor if it is odd: half of their last byte is padding. None for scalars."""
-        known = const_int(buffer.ty.shape[-1]) if is_buffer_var(buffer) else None
-        return known if known is not None and known % 2 else None
+    def odd_row(self, buffer):
+        """The length of the rows of a tensor if it is, or may be, odd: half of their last byte is padding then. None for scalars, and where the
+        tensor has other names, as it has in calls with rows of an even length only."""
+        if not is_buffer_var(buffer):
+            return None
+        last = buffer.ty.shape[-1]
+        known = const_int(last)
+        if known is not None:
+            return known if known % 2 else None
+        return None if self.tensor(buffer) in self.in_memory or self.even(last) else last
+
+    def padding(self, p) -> int:
+        """1 for a parameter whose rows may end with half a byte of padding, 2 if they must not though their length is one of run time, or else 0."""
+        if self.odd_row(p) is not None:
+            return 1
+        return 2 if is_buffer_var(p) and not self.even(p.ty.shape[-1]) else 0
 
     def even(self, e) -> bool | None:
         """Whether an index is even, if that is known."""
+        e = substitute_expr(e, self.halves)
         rest = const_int(self.analyzer.simplify(tirx.floormod(e, imm(2, dtype_of(e)))))
         return None if rest is None else rest == 0
 
@@ -186,11 +209,17 @@ class Unpack(StmtMutator):
     def inside_row(self, buffer, column, value):
         """The value of an element of a tensor: padding at the end of a row is outside."""
         length = self.odd_row(buffer)
-        if length is None or (const_int(column) is not None and const_int(column) < length):
+        if length is None or self.analyzer.can_prove(self.before(column, length)):
             return value
         outside = self.outside.get(buffer, 0)
         beyond = imm(getattr(outside, "value", outside), HELD_IN[dtype_of(buffer)])
-        return tirx.if_then_else(column < imm(length, dtype_of(column)), value, beyond)
+        return tirx.if_then_else(self.before(column, length), value, beyond)
+
+    @staticmethod
+    def before(column, length):
+        """The condition that a column is one of a row."""
+        wide = "int64" if "int64" in (dtype_of(column), str(getattr(getattr(length, "ty", None), "dtype", ""))) else dtype_of(column)
+        return as_dtype(column, wide) < (imm(length, wide) if isinstance(length, int) else as_dtype(length, wide))
 
     # --- statements
 
@@ -208,7 +237,7 @@ class Unpack(StmtMutator):
             return s
         notes = dict(s.annotations)
         if s.buffer in self.in_memory or notes.pop(PACKED, None):
-            return AllocBuffer(self.in_bytes(s.buffer), annotations=notes, span=s.span)
+            return AllocBuffer(self.in_bytes(s.buffer, s.buffer.ty.strides), annotations=notes, span=s.span)
         self.new[s.buffer] = decl_buffer(list(s.buffer.ty.shape), HELD_IN[dtype], s.buffer.name, scope=scope_of(s.buffer))
         return AllocBuffer(self.new[s.buffer], annotations=notes, span=s.span)
 
@@ -338,10 +367,11 @@ class Unpack(StmtMutator):
         else:
             shift = imm(0 if even else 4)
         byte = tirx.bitwise_or(tirx.bitwise_and(old, tirx.shift_right(imm(240), shift)), tirx.shift_left(code, shift))
-        return [
+        out = [
             Bind(code, tirx.Cast("int32", code_of(value, dtype_of(s.buffer))), span=s.span),
             BufferStore(self.packed[s.buffer], tirx.Cast(BYTE, byte), at, span=s.span),
         ]
+        return [if_then(self.before(last, self.odd_row(s.buffer)), tirx.stmt_seq(*out), span=s.span)] if self.shares_rows(s.buffer) else out
 
     def named(self, e) -> tuple:
         """(statements, the value of `e`): what is rounded is mentioned often, so it gets a name."""
@@ -424,15 +454,24 @@ class Unpack(StmtMutator):
 
     def whole(self, r: TensorRegion) -> bool:
         """True for regions of whole bytes."""
-        last = r.region[-1]
-        return self.whole_row(r) or bool(self.even(last.min)) and bool(self.even(last.extent))
+        last, length = r.region[-1], self.odd_row(r.source)
+        if not (self.even(last.min) and self.even(last.extent)):
+            return self.whole_row(r)
+        end = last.min + as_dtype(last.extent, dtype_of(last.min))
+        return not self.shares_rows(r.source) or self.analyzer.can_prove(self.before(end, length))
+
+    def shares_rows(self, buffer) -> bool:
+        """Whether half of the last byte of a row is a number of a larger tensor, or may be."""
+        return self.odd_row(buffer) is not None and len(buffer.ty.strides) > 0
 
     def whole_row(self, r: TensorRegion) -> bool:
         """True for regions of whole rows, padding included where it is no part of a larger tensor."""
-        if self.odd_row(r.source) is not None and len(r.source.ty.strides):
-            return False
-        last, length = r.region[-1], r.source.ty.shape[-1]
-        return const_int(last.min) == 0 and self.analyzer.can_prove_equal(last.extent, length)
+        last = r.region[-1]
+        return not self.shares_rows(r.source) and const_int(last.min) == 0 and self.is_length(r, last.extent)
+
+    def is_length(self, r: TensorRegion, e) -> bool:
+        """Whether `e` is the length of the rows of a tensor."""
+        return self.analyzer.can_prove_equal(e, r.source.ty.shape[-1])
 
     def bytes(self, r: TensorRegion) -> TensorRegion:
         """The bytes of a region of whole bytes."""
@@ -562,7 +601,7 @@ class Unpack(StmtMutator):
         """Elements of a tile into a tensor, or into a packed tile."""
         first = dst.region[-1].min
         even = self.even(first)
-        if self.whole(dst) and self.odd_row(dst.source) is None:
+        if self.whole(dst) and self.even(dst.region[-1].extent):
             return self.pack_whole(s, src, dst, convert)
         if even is None:
             ways = [tirx.stmt_seq(*self.pack_part(s, src, dst, convert, skipped)) for skipped in (1, 0)]
@@ -593,8 +632,8 @@ class Unpack(StmtMutator):
         """Elements of a tile into bytes of a tensor whose ends may belong to others, which are read first; `skipped` codes of the first one stay."""
         dtype, out = dtype_of(dst.source), []
         last, length = dst.region[-1], self.odd_row(dst.source)
-        end = const_int(self.analyzer.simplify(last.min + last.extent))
-        if skipped or length is None or end != length:
+        to_the_end = length is not None and not self.shares_rows(dst.source) and self.is_length(dst, last.min + last.extent)
+        if skipped or not to_the_end:
             self.shared.setdefault(dst.source, s.span)
         tile = self.byte_tile(dst, src, skipped, out)
         numbers = [const_int(n) for n in tile.source.ty.shape]
@@ -610,8 +649,11 @@ class Unpack(StmtMutator):
         body = BufferStore(all_, self.unpacked(tile.source, [v for v, _ in codes], dtype), [v for v, _ in codes], span=s.span)
         out.append(parallel_nest(codes, body, s.span))
         inner = region(all_, [0] * (len(at) - 1) + [skipped], [x.extent for x in self.tile_box(dst)])
-        loops, from_, to = self.walk(src, inner)
-        out.append(parallel_nest(loops, BufferStore(all_, convert(BufferLoad(src.source, from_)), to, span=s.span), s.span))
+        loops, from_, to, place = self.walk(src, inner, dst)
+        value = convert(BufferLoad(src.source, from_))
+        if self.shares_rows(dst.source):
+            value = tirx.if_then_else(self.before(place[-1], length), value, BufferLoad(all_, to))
+        out.append(parallel_nest(loops, BufferStore(all_, value, to, span=s.span), s.span))
         pair = [BufferLoad(all_, [*at[:-1], at[-1] * imm(2) + imm(k)]) for k in range(2)]
         out.append(parallel_nest(bytes_, BufferStore(tile.source, byte_of(*pair, dtype), at, span=s.span), s.span))
         return [*out, tile_op("copy", tile, self.around(dst, skipped), span=s.span)]
@@ -620,6 +662,33 @@ class Unpack(StmtMutator):
     def tile_box(r: TensorRegion) -> list:
         """The dimensions of a region that a tile for it has."""
         return [x for x in r.region[:-1] if const_int(x.extent) != 1] + [r.region[-1]]
+
+
+def _even_sizes(params) -> set:
+    """Variables that are the length of rows of 4-bit tensors, and nothing else a call knows: such tensors have an even number of them."""
+    lengths, others = set(), {p for p in params if not is_buffer_var(p)}
+    for p in params:
+        if is_buffer_var(p):
+            *outer, last = p.ty.shape
+            (lengths if dtype_of(p) in NIBBLES else others).update([last] if isinstance(last, Var) else ())
+            others.update(d for d in [*outer, *p.ty.strides] if isinstance(d, Var))
+    return lengths - others
+
+
+def _of_bytes(strides) -> bool:
+    """Whether a tensor of bytes may have the strides of one of numbers of 4 bits. Those known at run time are read off such tensors."""
+    *outer, step = [const_int(n) for n in strides] or [1]
+    return step in (1, None) and all(n is None or n % 2 == 0 for n in outer)
+
+
+def _apart(shape, strides) -> bool:
+    """Whether rows, planes and so on follow each other in memory; where they do what a call passes tells each number, and the compiler may choose."""
+    reach: int | None = 0
+    for n, step in zip(map(const_int, reversed(shape)), map(const_int, reversed(strides))):
+        if step is None or reach is None or step <= reach:
+            return False
+        reach = None if n is None else reach + (n - 1) * step
+    return True
 
 
 def _same_box(a: tuple, b: tuple) -> bool:
