@@ -64,8 +64,9 @@ class AutoTuner:
         early_stop: bool = False,
         early_stop_factor: float = 2.0,
         measurements: int | None = None,
+        backend: str = "event",
     ) -> "AutoTuner":
-        """How configurations are measured and checked; see `autotune`. Returns itself."""
+        """How configurations are measured and checked; see `autotune`. `backend` names the clock of a GPU. Returns itself."""
         self.profile_args = ProfileArgs(
             timeout=timeout,
             warmup=warmup,

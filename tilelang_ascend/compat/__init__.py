@@ -2,8 +2,8 @@
 
 `session()` makes a process look like the one such a script expects: `import tilelang` gives this package (`aliases`),
 CUDA and NPU devices of torch that do not exist are host memory (`host_devices`), libraries that are not installed are
-missed only when they are used (`missing`), and a GPU `target=` means the default chip (`targets`), also in processes
-that `multiprocessing` starts (`workers`). `tilelang-ascend run` is this and a script. Outside a session nothing of it
+missed only when they are used (`missing`), TVM has the names of the one that is part of tilelang (`tvm_names`), and a GPU `target=` means the
+default chip (`targets`), also in processes that `multiprocessing` starts (`workers`). `tilelang-ascend run` is this and a script. Outside a session nothing of it
 has any effect.
 """
 

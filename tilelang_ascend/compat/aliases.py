@@ -27,6 +27,7 @@ TARGETS: dict[str, str] = {
     "tilelang.jit": "tilelang_ascend.jit",
     "tilelang.jit.kernel": "tilelang_ascend.jit.kernel",
     "tilelang.language": "tilelang_ascend.language",
+    "tilelang.language.fp8": f"{_FACADE}.fp8",
     "tilelang.math": "tilelang_ascend.arith",
     "tilelang.layout.swizzle": f"{_FACADE}.layout",
     "tilelang.profiler": "tilelang_ascend.profiler",

@@ -78,7 +78,7 @@ class Missing:
         if package == "tilelang":
             why = _reason(self._name)
             text = f"this line uses {self._name}, which has no counterpart on Ascend"
-            raise MissingLibrary(text if why is None else why.message, at=at, hint=None if why is None else why.hint)
+            raise MissingLibrary(text if why is None else why.message, at=at, hint=_instead(self._name) if why is None else why.hint)
         raise MissingLibrary(name=self._name, package=package, advice=advice(package), at=at)
 
 
@@ -155,6 +155,22 @@ def _reason(name: str) -> TilelangAscendError | None:
         except TilelangAscendError as error:
             return error
     return None
+
+
+_INSTEAD = {
+    "intrinsics": "T.gemm multiplies tiles on the cube unit, and the compiler chooses their layouts: kernels for threads and fragments have to be "
+    "written for whole tiles",
+    "layout": "leave it out: the compiler chooses the layouts of tiles",
+    "quantize": "unpack with shifts and casts in T.Parallel, see examples/dequantize_gemm",
+    "tools": "`tilelang-ascend inspect` shows stages, memory and time of a kernel, `tilelang-ascend profile` its time line",
+}
+"""Part of the name of something that belongs to GPUs -> what to write instead."""
+
+
+def _instead(name: str) -> str:
+    parts = name.split(".")
+    known = next((hint for part, hint in _INSTEAD.items() if part in parts), None)
+    return known or "write the kernel with `tilelang.language` for whole tiles: the compiler makes everything else for the chip"
 
 
 _modules: dict[str, Missing] = {}

@@ -130,6 +130,12 @@ class DType(str):
 def dtype_name(value: Any) -> str:
     """Canonical dtype name of a name, a `DType`, a Python / NumPy / torch / TVM type."""
     known = {bool: "bool", int: "int32", float: "float32"}
+    if getattr(value, "_tl_annotation", False) or isinstance(value, PointerSpec):  # T.ptr, or what it makes
+        raise DtypeMismatch(
+            "addresses are no numbers of a tensor: what they point at is no argument of the kernel, so nothing of it can be checked or moved",
+            hint="pass one tensor in which the parts follow each other, and where each begins as int32: `A[start[g] + i, k]`; T.ptr alone is an argument",
+            at=user_location(),
+        )
     if isinstance(value, type) and value in known:
         return known[value]
     name = str(getattr(value, "dtype", value)) if not isinstance(value, (str, type)) else value

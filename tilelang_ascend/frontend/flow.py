@@ -109,7 +109,7 @@ def assert_(condition, message: Callable) -> None:
         builder = Builder.current("assert")
         emit_assert(builder, condition, str(message() or ""))
     elif not known:
-        raise AssertionError(message())
+        raise AssertionError(*(() if (text := message()) is None else (text,)))
 
 
 def match_subject(value):

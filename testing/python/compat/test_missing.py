@@ -74,7 +74,9 @@ def test_a_missing_submodule_of_an_installed_library_is_an_error(run_text, capfd
 def test_parts_of_tilelang_without_counterpart(run_text, capfd):
     assert run_text("from tilelang.intrinsics import make_mma\nimport tilelang.quantize as q\n") == 0
     assert run_text("from tilelang.intrinsics import make_mma\nmake_mma(16)\n") == 1
-    assert "this line uses tilelang.intrinsics.make_mma, which has no counterpart on Ascend" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "this line uses tilelang.intrinsics.make_mma, which has no counterpart on Ascend" in err
+    assert "hint: T.gemm multiplies tiles on the cube unit" in err
 
 
 def test_a_result_on_module_level_is_not_swallowed(run_text, capfd):

@@ -344,6 +344,10 @@ def test_dtypes():
     assert T.float16 == "float16" and T.dtype(torch.bfloat16) == T.bfloat16 and T.dtype(np.int8) == "int8"
     assert T.dtype(np.dtype("float32")) == "float32" and T.half == "float16" and T.float8_e4m3 == "float8_e4m3fn"
     assert T.float32.bits == 32 and T.bool.bytes == 1 and T.dtype(float) == "float32"
+    for pointer in (T.ptr, T.ptr("float16")):
+        with pytest.raises(DtypeMismatch, match="addresses are no numbers of a tensor") as info:
+            T.Tensor((4,), pointer)
+        assert info.value.location.file == __file__ and "each begins" in info.value.hint
     with pytest.raises(DtypeMismatch, match="not a dtype"):
         T.dtype("float17")
 

@@ -64,7 +64,6 @@ _REFUSED = {
     "intrinsics": "T.gemm runs on the cube unit",
     "quantize": "unpack with shifts and casts in T.Parallel, see examples/dequantize_gemm",
     "libinfo": "there is no library to find: `tilelang_ascend.__file__` is where the package lies",
-    "DataType": "use the dtypes of `tilelang.language`, e.g. T.float16, or tvm.DataType",
     "deprecated": "use warnings.warn",
     "build_date": "use `tilelang.__version__`",
 }
@@ -76,6 +75,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(_aliases.target_of(f"tilelang.{name}"))
     if name in _ELSEWHERE:
         return getattr(__getattr__(_ELSEWHERE[name]), name)
+    if name == "DataType":
+        return __getattr__("language").dtype
     if name == "tvm":
         from tilelang_ascend.ir.door import tvm
 
