@@ -1,7 +1,8 @@
 """`tl.reduce`: sum, max, min, abssum, absmax, any, all, bitand, bitor, bitxor along one dimension of a tile.
 
 The reduced dimension is folded in halves by whole-tile instructions; along the innermost dimension the last 256 bytes of a row are
-finished by few instructions for all rows. float16 and bfloat16 sums accumulate in float32 and are rounded once, at the end.
+finished by few instructions for all rows. float16 and bfloat16 sums accumulate in float32 and are rounded once, at the end. Maxima and minima
+of bfloat16 are folded as they are where the chip has lanes of it (3510): up to the last repeat of a row, for which there is no instruction.
 
     dim is not the innermost:  x[0:h] op= x[h:2h] on planes, log2(n) steps
     dim is the innermost:      long float32 rows to an eighth by BlockReduce over the tile; parts of one repeat folded with the repeat
@@ -17,13 +18,14 @@ import numpy as np
 from ...analysis.index.sums import add as add_sums
 from ...analysis.index.sums import as_sum, constant, is_integer, scale
 from ...ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
-from ...isa.units import round_up
+from ...isa.table import instructions_of
+from ...isa.units import REPEAT_BYTES, round_up
 from ..base.context import VectorContext
 from ..base.unsupported import Unsupported
 from ..vector.emit.emitter import Unreadable, Unwritable
 from ..vector.emit.views import View
 from ..vector.fold.fold import FOLD_DTYPE, Fold
-from ..vector.fold.rows import fold_columns, fold_planes
+from ..vector.fold.rows import fold_columns, fold_planes, shorten
 from ..vector.graph.convert import HOPS, ROUTES
 from .reduce_column import is_column, load_column, store_column
 from .reduce_nest import reduce_nest
@@ -63,6 +65,7 @@ _SIGNED = {"uint16": "int16", "uint32": "int32"}
 
 _HOLDS = {
     "float16": ("float16", "int8", "uint8", "bool"),
+    "bfloat16": ("bfloat16",),
     "float32": ("float16", "bfloat16", "float32", "int8", "uint8", "int16", "bool"),
     "int16": ("int16", "int8", "uint8", "bool"),
     "int32": ("int32", "int16", "int8", "uint8", "bool"),
@@ -99,7 +102,11 @@ class _Reduce(Fold):
             raise Unsupported("the reduced region has a size known only at run time")
         dim = int(attrs["dim"]) % len(shape)
         dtypes = [dtype_of(r.source) for r in (source, target)]
-        super().__init__(ctx, shape, dim, self._compute_dtype(*dtypes), self.kind.combine, s.span)
+        self.narrow = self._narrow(ctx, *dtypes)
+        """The dtype in which lanes are folded before they are converted."""
+        along_rows = dim == len(shape) - 1
+        dtype = self.narrow if self.narrow and not along_rows else self._compute_dtype(*dtypes)
+        super().__init__(ctx, shape, dim, dtype, self.kind.combine, s.span)
         self.cut = not self.clear and not self.kind.boolean and is_integer(dtypes[1]) and not is_integer(dtypes[0])
         self.joined_in = self._join_dtype(dtypes[1])
         self.unsigned = dtypes[0].startswith("uint")
@@ -109,7 +116,6 @@ class _Reduce(Fold):
         same_rank = len(target.region) == len(shape)
         self.dst = as_signed(region_view(ctx, target, range(len(shape)) if same_rank else kept, len(shape)))
         # Rows give packed results; along other dimensions rows of one element stay padded like those of the source.
-        along_rows = dim == len(shape) - 1
         self.kept = {a: shape[a] for a in kept if shape[a] > 1 or not along_rows}
         self.column = None
         # WholeReduce writes single elements anywhere.
@@ -117,6 +123,12 @@ class _Reduce(Fold):
         if along_rows and not direct and is_column(self.dst, kept, self.shape):
             self.column, self.dst = self.dst, self.temporary(self.dst.dtype, self.kept, "results")
         self.target = self.dst if self.clear and not self.flip else None
+
+    def _narrow(self, ctx: VectorContext, dtype: str, result: str) -> str | None:
+        """bfloat16 where the chip has all instructions of this reduction for it."""
+        needed = {self.kind.combine, *([self.kind.prepare] if self.kind.prepare else [])}
+        native = self.kind.combine in ("max", "min") and needed <= instructions_of("bfloat16", ctx.chip.generation)
+        return dtype if native and not self.kind.boolean and dtype == "bfloat16" and result in ("bfloat16", "float32") else None
 
     def _compute_dtype(self, dtype: str, result: str) -> str:
         if self.kind.boolean:
@@ -167,13 +179,27 @@ class _Reduce(Fold):
     def _source_values(self) -> View:
         """The source in the dtype of the reduction, prepared (abs)."""
         axes, extents = tuple(range(len(self.shape))), dict(enumerate(self.shape))
-        view = self._cast(self.src, self.dtype, "wide", axes, extents)
+        view = self.src
+        if self.narrow:
+            view = self._absolute(view, axes, extents) if self.kind.prepare else view
+            if self.dtype == self.narrow:
+                return view
+            return self._cast(self._shortened(view), self.dtype, "wide", axes, dict(enumerate(self.shape)))
+        view = self._cast(view, self.dtype, "wide", axes, extents)
         if self.flip:
             view = self._flipped(view, axes, extents)
         if self.kind.boolean:
             view = self._as_bool(view, axes, extents)
         if self.kind.prepare and not self.unsigned:
             view = self._absolute(view, axes, extents)
+        return view
+
+    def _shortened(self, view: View) -> View:
+        """Rows of the source folded to what one repeat of the reduction holds; they are those of the reduction from here on."""
+        wide, self.dtype = self.dtype, self.narrow
+        view, width = shorten(self, view, REPEAT_BYTES // itemsize(wide))
+        self.dtype, self.shape = wide, (*self.shape[:-1], width)
+        self.emitter.extents = self.shape
         return view
 
     def _flipped(self, view: View, axes, extents) -> View:
@@ -211,7 +237,7 @@ class _Reduce(Fold):
 
     def _absolute(self, view: View, axes, extents) -> View:
         out = view if view is not self.src else self.temporary(view.dtype, extents, "abs")
-        if view.dtype in ("float16", "float32"):
+        if view.dtype in ("float16", "float32", self.narrow):
             self.emitter.run("abs", [out, view], axes)
             return out
         negative = self.temporary(view.dtype, extents, "negative")

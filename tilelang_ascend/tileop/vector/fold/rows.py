@@ -88,6 +88,17 @@ def fold_columns(r: Fold, view: View) -> View:
     return _whole_reduce(r, view, rows, width)
 
 
+def shorten(r: Fold, view: View, lanes: int) -> tuple[View, int]:
+    """Fold rows along the innermost axis to at most `lanes` elements; also gives how many that are."""
+    rows = [a for a in range(len(r.shape)) if a != r.dim]
+    if view.strides[r.dim] != 1 or not _rows_aligned(view, rows, r.shape):
+        raise Unsupported("the rows to reduce do not start at 32-byte boundaries")
+    width, repeat = r.shape[r.dim], REPEAT_BYTES // itemsize(r.dtype)
+    while width % (2 * repeat) == 0 and _packed(view, rows, r.shape, width):
+        view, width = _join_neighbours(r, view, rows, width, repeat)
+    return _fold_to(r, view, width, lanes) if width > lanes else (view, width)
+
+
 def _rows_aligned(view: View, rows, shape) -> bool:
     return view.base.multiple_of(view.block) and all(view.strides[a] % view.block == 0 for a in rows if shape[a] > 1)
 
@@ -148,14 +159,19 @@ def _fold_neighbours(r: Fold, view: View, rows, width: int, lanes: int) -> tuple
     if width % lanes or repeats & (repeats - 1) or r.operation == "xor" or not _packed(view, rows, r.shape, width):
         return view, width
     while width > lanes:
-        width //= 2
-        out = r.temporary(r.dtype, {**dict(enumerate(r.shape)), r.dim: width}, "fold")
-        out = replace(out, strides=_packed_strides(r.shape, r.dim, width))
-        r.emitter.extents = (math.prod(r.shape[a] for a in rows) * width // lanes, lanes)
-        low = replace(view, strides=(2 * lanes, 1), dense=False)
-        r.combine(replace(out, strides=(lanes, 1), dense=False), low, replace(low, base=add(low.base, constant(lanes))), (0, 1))
-        view = out
+        view, width = _join_neighbours(r, view, rows, width, lanes)
     return view, width
+
+
+def _join_neighbours(r: Fold, view: View, rows, width: int, lanes: int) -> tuple[View, int]:
+    """Packed rows of an even number of repeats to half of their width."""
+    width //= 2
+    out = r.temporary(r.dtype, {**dict(enumerate(r.shape)), r.dim: width}, "fold")
+    out = replace(out, strides=_packed_strides(r.shape, r.dim, width))
+    r.emitter.extents = (math.prod(r.shape[a] for a in rows) * width // lanes, lanes)
+    low = replace(view, strides=(2 * lanes, 1), dense=False)
+    r.combine(replace(out, strides=(lanes, 1), dense=False), low, replace(low, base=add(low.base, constant(lanes))), (0, 1))
+    return out, width
 
 
 def _packed(view: View, rows, shape, width: int) -> bool:
@@ -236,4 +252,4 @@ def _whole_reduce(r: Fold, view: View, rows, width: int) -> View:
     return out
 
 
-__all__ = ["fold", "fold_columns", "fold_planes"]
+__all__ = ["fold", "fold_columns", "fold_planes", "shorten"]
