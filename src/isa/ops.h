@@ -38,10 +38,15 @@ struct Mul {
     return static_cast<C>(widen(a) * widen(b));
   }
 };
+/*! \brief Integers are truncated towards zero, wrap, and give any quotient by zero. */
 struct Div {
   template <class C>
   static TLA_INLINE C apply(C a, C b) {
-    return a / b;
+    if constexpr (std::is_integral<C>::value) {
+      if (b == 0) return static_cast<C>(-1);
+      if (std::is_signed<C>::value && b == static_cast<C>(-1)) return static_cast<C>(Wide<C>(0) - widen(a));
+    }
+    return static_cast<C>(a / b);
   }
 };
 

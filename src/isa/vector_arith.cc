@@ -75,6 +75,7 @@ struct MultiplyAddLoop {
 using Arithmetic =
     Types<float, Half, int32_t, int16_t, BFloat16, uint32_t, uint16_t, int8_t, uint8_t, int64_t, uint64_t>;
 using Floats = Types<float, Half, BFloat16>;
+using Quotients = Types<float, Half, BFloat16, int64_t>;
 using Integers = Types<int16_t, uint16_t, int32_t, uint32_t, int8_t, uint8_t, int64_t, uint64_t>;
 
 #define TLA_BINARY(name, Functor, List)                                   \
@@ -98,7 +99,7 @@ constexpr ImplRow kRows[] = {
     TLA_BINARY(add, Add, Arithmetic),
     TLA_BINARY(sub, Sub, Arithmetic),
     TLA_BINARY(mul, Mul, Arithmetic),
-    TLA_BINARY(div, Div, Floats),
+    TLA_BINARY(div, Div, Quotients),
     TLA_BINARY(max, Max, Arithmetic),
     TLA_BINARY(min, Min, Arithmetic),
     TLA_BITWISE(and, And, Integers),

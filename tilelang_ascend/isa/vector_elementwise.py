@@ -20,6 +20,7 @@ _UNARY_STRIDES = "{{{d_blk}, {s_blk}, {d_rep}, {s_rep}}}"
 
 _ARITHMETIC = same_dtypes(A2_ARITHMETIC, A5_ARITHMETIC)
 _FLOAT = same_dtypes(FLOATS)
+_QUOTIENTS = same_dtypes(FLOATS, (*FLOATS, "int64"))
 
 
 def _without(*absent: str) -> dict:
@@ -71,7 +72,7 @@ RECORDS = (
     *_binary("add", "Add", _ARITHMETIC, "simple", "d = s0 + s1. Integers wrap on overflow."),
     *_binary("sub", "Sub", _ARITHMETIC, "simple", "d = s0 - s1."),
     *_binary("mul", "Mul", _PRODUCTS, "simple", "d = s0 * s1."),
-    *_binary("div", "Div", _FLOAT, "transcendental", "d = s0 / s1."),
+    *_binary("div", "Div", _QUOTIENTS, "transcendental", "d = s0 / s1. int64 is truncated towards zero, and any number where s1 is 0."),
     *_binary("max", "Max", _ARITHMETIC, "simple", "d = max(s0, s1). A NaN gives NaN; max(+0, -0) = +0."),
     *_binary("min", "Min", _ARITHMETIC, "simple", "d = min(s0, s1). A NaN gives NaN; min(+0, -0) = -0."),
     *_binary("and", "And", _BITS, "simple", "d = s0 & s1, bitwise."),

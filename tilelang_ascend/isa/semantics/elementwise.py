@@ -22,6 +22,14 @@ def _float_min(a, b):
     return np.where(np.isnan(a) | np.isnan(b), np.nan, smaller)
 
 
+def _truncated_quotient(a, b):
+    """Towards zero; -1 for a divisor of 0, as the machine model has it."""
+    by = np.where(b == 0, np.ones_like(b), b)
+    quotient = a // by  # the lowest number by -1 wraps
+    rest = a - quotient * by
+    return np.where(b == 0, -np.ones_like(a), quotient + ((rest != 0) & ((rest < 0) != (a < 0))))
+
+
 def _rsqrt(a):
     """rsqrt(+0) = inf and rsqrt(-0) = -inf."""
     return np.where(a == 0, np.copysign(np.inf, a), 1.0 / np.sqrt(a))
@@ -32,7 +40,7 @@ BINARY: dict[str, tuple[Callable | None, Callable | None]] = {
     "add": (np.add, np.add),
     "sub": (np.subtract, np.subtract),
     "mul": (np.multiply, np.multiply),
-    "div": (np.divide, None),
+    "div": (np.divide, _truncated_quotient),
     "max": (_float_max, np.maximum),
     "min": (_float_min, np.minimum),
     "and": (None, np.bitwise_and),

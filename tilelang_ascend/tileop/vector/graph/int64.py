@@ -1,6 +1,6 @@
 """int64 arithmetic on pairs of 32-bit words (see vector_pair). Results wrap, as on every other integer dtype.
 
-Where the chip has the instruction for 64-bit lanes (3510: sums, products, maxima, minima, shifts), and the operands vary along the same axes, that
+Where the chip has the instruction for 64-bit lanes (3510: sums, products, quotients, maxima, minima, shifts), and the operands vary along the same axes, that
 is one instruction. It has a count form only, which broadcasts nothing, so operands of fewer axes go through words.
 """
 
@@ -149,13 +149,36 @@ def shift_lanes(o, name: str, a: Node, b: Node) -> Node:
     return a
 
 
-def divide(o, name: str, a: Node, divisor: int | None) -> Node:
-    """Floor division and remainder by powers of two."""
-    if not name.startswith("floor") or divisor is None or divisor < 1 or divisor & (divisor - 1):
+def divide(o, name: str, a: Node, b: Node, divisor: int | None) -> Node:
+    """``floordiv floormod truncdiv truncmod``: floor division by powers of two, others where the chip divides lanes of int64."""
+    if name.startswith("floor") and divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
+        if name == "floordiv":
+            return shift(o.g, "shift_right", a, divisor.bit_length() - 1)
+        return bitwise(o.g, "bitwise_and", [a, o.g.const(divisor - 1, "int64")])
+    if "div" not in o.g.longs:
         raise Unsupported("int64 division by anything but a constant power of two", "divide int32 values when they are small enough")
-    if name == "floordiv":
-        return shift(o.g, "shift_right", a, divisor.bit_length() - 1)
-    return bitwise(o.g, "bitwise_and", [a, o.g.const(divisor - 1, "int64")])
+    zero = o.g.const(0, "int64")
+    if b.is_scalar:  # The instruction broadcasts nothing.
+        b = arithmetic(o, "add", arithmetic(o, "mul", a, zero), b)
+    elif a.is_scalar:
+        a = arithmetic(o, "add", arithmetic(o, "mul", b, zero), a)
+    return _divide_lanes(o, name, a, b)
+
+
+def _divide_lanes(o, name: str, a: Node, b: Node) -> Node:
+    """The chip's quotient is truncated, and any number where b is 0: the remainder is a there."""
+    quotient = o.g.binary("div", a, b)
+    if name == "truncdiv":
+        return quotient
+    rest = arithmetic(o, "sub", a, arithmetic(o, "mul", quotient, b))
+    if name == "truncmod":
+        return rest
+    zero = o.g.const(0, "int64")
+    differ = o.compare("ne", compare(o.g, "lt", rest, zero), compare(o.g, "lt", b, zero))
+    off = o.g.mask_binary("and", compare(o.g, "ne", rest, zero), differ)
+    if name == "floormod":
+        return select(o, off, arithmetic(o, "add", rest, b), rest)
+    return select(o, off, arithmetic(o, "add", quotient, o.g.const(-1, "int64")), quotient)
 
 
 # ---- words -------------------------------------------------------------------------------------------------------------

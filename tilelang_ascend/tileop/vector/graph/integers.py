@@ -134,9 +134,9 @@ def divide_unsigned(o: VectorOps, name: str, a: Node, b: Node, divisor: int | No
 
 
 def divide(o: VectorOps, name: str, a: Node, b: Node, divisor: int | None) -> Node:
-    """Exact integer ``floordiv floormod truncdiv truncmod`` of int16 / int32 values; int64 by powers of two."""
+    """Exact integer ``floordiv floormod truncdiv truncmod`` of int16 / int32 values; of int64, see there."""
     if a.dtype == "int64":
-        return vector_int64.divide(o, name, a, divisor)
+        return vector_int64.divide(o, name, a, b, divisor)
     if name.startswith("floor") and divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
         return _by_power_of_two(o, name, a, divisor)
     if a.dtype == "int16":

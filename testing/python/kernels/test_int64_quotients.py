@@ -1,0 +1,137 @@
+"""Division of int64 elements: on lanes where the chip has them (3510), element by element elsewhere, with the same values."""
+
+import re
+
+import numpy as np
+import pytest
+import strict
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+LOW, HIGH = -(2**63), 2**63 - 1
+EDGES = [
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    3,
+    -3,
+    7,
+    -7,
+    10**9,
+    -(10**9),
+    2**31,
+    -(2**31),
+    2**32,
+    2**32 - 1,
+    -(2**32),
+    2**53 + 1,
+    HIGH,
+    HIGH - 1,
+    LOW,
+    LOW + 1,
+]
+
+
+def quotient_and_rest(a, b, floor):
+    """By Python's integers, wrapped."""
+    q, r = [], []
+    for x, y in zip(map(int, a), map(int, b)):
+        d, m = divmod(x, y)
+        if not floor and m and (x < 0) != (y < 0):
+            d, m = d + 1, m - y
+        q.append((d - LOW) % 2**64 + LOW)
+        r.append(m)
+    return np.array(q, np.int64), np.array(r, np.int64)
+
+
+def kernel(n, quotient, rest, divisor=None):
+    @T.prim_func
+    def k(A: T.Tensor((n,), "int64"), B: T.Tensor((n,), "int64"), Q: T.Tensor((n,), "int64"), R: T.Tensor((n,), "int64")):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((n,), "int64"), T.alloc_shared((n,), "int64")
+            q, r = T.alloc_shared((n,), "int64"), T.alloc_shared((n,), "int64")
+            T.copy(A, a)
+            T.copy(B, b)
+            for i in T.Parallel(n):
+                q[i] = quotient(a[i], b[i] if divisor is None else divisor)
+            for i in T.Parallel(n):
+                r[i] = rest(a[i], b[i] if divisor is None else divisor)
+            T.copy(q, Q)
+            T.copy(r, R)
+
+    return k
+
+
+FLOOR = (lambda a, b: a // b, lambda a, b: a % b)
+TRUNC = (lambda a, b: T.truncdiv(a, b), lambda a, b: T.truncmod(a, b))
+
+
+def run(k, target, a, b):
+    compiled = tilelang.compile(k, target=target)
+    zero = np.zeros(len(a), np.int64)
+    return compiled.get_kernel_source(), strict.run(compiled, {"A": a, "B": b, "Q": zero, "R": zero.copy()})
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+@pytest.mark.parametrize("floor", [True, False])
+def test_quotients_and_remainders(floor, target):
+    pairs = [(x, y) for x in EDGES for y in EDGES if y]
+    rng = np.random.default_rng(3)
+    extra = 512 - len(pairs) if len(pairs) < 512 else 64
+    a = np.array([p[0] for p in pairs] + list(rng.integers(LOW, HIGH, extra)), np.int64)
+    b = np.array(
+        [p[1] for p in pairs] + [int(x) >> int(s) or 1 for x, s in zip(rng.integers(LOW, HIGH, extra), rng.integers(0, 62, extra))],
+        np.int64,
+    )
+    text, out = run(kernel(len(a), *(FLOOR if floor else TRUNC)), target, a, b)
+    want = quotient_and_rest(a, b, floor)
+    np.testing.assert_array_equal(out["Q"], want[0])
+    np.testing.assert_array_equal(out["R"], want[1])
+    assert bool(re.search(r"AscendC::Div\(", text)) == (target == "a5")
+
+
+@pytest.mark.parametrize("divisor", [7, -7, 10**10, HIGH, LOW, -1, 1, 16, -16])
+@pytest.mark.parametrize("floor", [True, False])
+def test_divisors_that_are_constants(floor, divisor):
+    a = np.array(EDGES * 2 + [5, 6, 8, 9, 15, 17], np.int64)
+    _, out = run(kernel(len(a), *(FLOOR if floor else TRUNC), T.int64(divisor) if abs(divisor) > 2**31 else divisor), "a5", a, a.copy())
+    want = quotient_and_rest(a, [divisor] * len(a), floor)
+    np.testing.assert_array_equal(out["Q"], want[0])
+    np.testing.assert_array_equal(out["R"], want[1])
+
+
+@pytest.mark.parametrize("floor", [True, False])
+def test_a_divisor_of_zero_leaves_the_dividend(floor):
+    a = np.array(EDGES, np.int64)
+    b = np.zeros_like(a)
+    compiled = tilelang.compile(kernel(len(a), *(FLOOR if floor else TRUNC)), target="a5")
+    q, r = np.zeros_like(a), np.zeros_like(a)
+    compiled(a, b, q, r)
+    np.testing.assert_array_equal(r, a)
+
+
+def test_rows_are_divided_by_columns_and_numbers_of_run_time():
+    @T.prim_func
+    def k(
+        A: T.Tensor((8, 16), "int64"), B: T.Tensor((8,), "int64"), n: T.int64, Q: T.Tensor((8, 16), "int64"), R: T.Tensor((8, 16), "int64")
+    ):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((8, 16), "int64"), T.alloc_shared((8,), "int64")
+            q, r = T.alloc_shared((8, 16), "int64"), T.alloc_shared((8, 16), "int64")
+            T.copy(A, a)
+            T.copy(B, b)
+            for i, j in T.Parallel(8, 16):
+                q[i, j] = a[i, j] // b[i]
+                r[i, j] = (a[i, j] + 1) % n
+            T.copy(q, Q)
+            T.copy(r, R)
+
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(LOW, HIGH, (8, 16)), rng.integers(1, 2**40, 8) * rng.choice([-1, 1], 8)
+    arrays = {"A": a, "B": b, "Q": np.zeros_like(a), "R": np.zeros_like(a)}
+    out = strict.run(tilelang.compile(k, target="a5"), arrays, {"n": -12345678901})
+    np.testing.assert_array_equal(out["Q"], a // b[:, None])
+    np.testing.assert_array_equal(out["R"], (a + 1) % -12345678901)
