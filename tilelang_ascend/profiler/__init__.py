@@ -35,6 +35,10 @@ class Profiler:
         """The inputs every method uses when it is given none; equal on every call."""
         return make_inputs(self.kernel.artifact.signature, self.supply_type, dynamic_symbolic_constraints)
 
+    def _get_inputs(self, with_output: bool = False, dynamic_symbolic_constraints: dict[str, int] | None = None) -> list[Any]:
+        """`get_inputs` under the name benchmarks know. Results are no arguments of a call here, so there is nothing to add for them."""
+        return self.get_inputs(dynamic_symbolic_constraints)
+
     def run_once(self, func: Callable | None = None, input_tensors: Sequence[Any] | None = None) -> Any:
         """One call of the kernel (or of `func` on the same inputs)."""
         return (func or self.kernel)(*self._inputs(input_tensors))

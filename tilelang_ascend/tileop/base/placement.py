@@ -22,6 +22,7 @@ class Tile:
     nz: NzLayout | None = None
     strides: tuple = ()
     capacity: int = 0
+    pitch_unit: int = 1
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Placement:
 
     chip, blocks:   the chip, and how many blocks of the kernel run on it at a time
     tiles, gms:     versioned tile buffer -> Tile; tensor in GM -> GmTensor
-    pitch_unit:     elements to which rows of tiles in UB are padded
+    pitch_unit:     elements to which rows of tiles in UB are padded where no tile of the statement says so
     vector_options: `VectorContext.options` of every element-wise statement
     zero_rows:      tiles in L1 whose padding rows take part in a gemm and must be zero: rows along K, and single rows of A
     mixed:          tiles in L0C that gemms of several forms add to, as a whole and in parts, or with B transposed and not: all leave out the
@@ -61,6 +62,10 @@ class Placement:
     vector_options: Mapping
     zero_rows: frozenset
     mixed: frozenset
+
+    def unit_of(self, tiles) -> int:
+        """Elements to which rows of the temporaries of a statement on some tiles are padded."""
+        return max((t.pitch_unit for t in tiles if t.nz is None), default=self.pitch_unit)
 
     def side(self, r: TensorRegion) -> Side:
         """Resolve a copy operand."""
@@ -86,14 +91,14 @@ def place_tile(buffer, pitch_unit: int, out: Output, span=None, **read: bool) ->
         elements = nz.elements
     notes = {} if nz else {"elements": (sum((n - 1) * step for n, step in zip(shape, strides)) + 1) * itemsize(dtype)}
     new = out.declare([versions, elements], dtype, buffer.name, scope, span, notes)
-    return Tile(new, decl_buffer(shape, dtype, buffer.name, scope=scope), shape, nz, strides, elements)
+    return Tile(new, decl_buffer(shape, dtype, buffer.name, scope=scope), shape, nz, strides, elements, pitch_unit)
 
 
 def temporary_tile(shape, dtype: str, name: str, pitch_unit: int, out: Output) -> Tile:
     """A UB tile for one statement."""
     strides, elements = _ub_layout(shape, dtype, pitch_unit)
     buffer = out.declare([1, elements], dtype, name, "shared.ub")
-    return Tile(buffer, decl_buffer(shape, dtype, name, scope="shared.ub"), tuple(shape), None, strides, elements)
+    return Tile(buffer, decl_buffer(shape, dtype, name, scope="shared.ub"), tuple(shape), None, strides, elements, pitch_unit)
 
 
 def _ub_layout(shape, dtype: str, pitch_unit: int):

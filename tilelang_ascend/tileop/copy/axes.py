@@ -35,7 +35,8 @@ class Copy:
 
     def temporary(self, shape, dtype: str, name: str) -> Tile:
         """A tile in UB for this statement."""
-        return temporary_tile(shape, dtype, name, self.placement.pitch_unit, self.out)
+        tiles = [self.placement.tiles[r.source] for r in self.stmt.value.args if getattr(r, "source", None) in self.placement.tiles]
+        return temporary_tile(shape, dtype, name, self.placement.unit_of(tiles), self.out)
 
     def variable(self, name: str, value, most):
         """A variable for `value`, 0 <= value <= most."""

@@ -36,6 +36,7 @@ from ...ir import (
     While,
     attrs_of,
     call,
+    children,
     choice_of,
     const_int,
     decl_buffer,
@@ -58,7 +59,18 @@ from ...ir import (
 )
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
-from ...tile.uses import MET, end_of, is_parallel, is_scalar_var, loads_in, moved_regions, read_with_k_along_rows, with_regions, workspaces
+from ...tile.uses import (
+    MET,
+    end_of,
+    is_parallel,
+    is_scalar_var,
+    loads_in,
+    moved_regions,
+    read_with_k_along_rows,
+    uses_of,
+    with_regions,
+    workspaces,
+)
 from ...tileop.base.context import UbLayout, VectorContext
 from ...tileop.base.elements import guarded_read, store_element
 from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
@@ -319,7 +331,7 @@ class _Lower(StmtMutator):
             layout=places.__getitem__,
             new_temp=lambda dtype, elements, name: self.out.declare([1, round_up(elements, 32)], dtype, name, "shared.ub"),
             warn=self.out.warn,
-            pitch_unit=self.placement.pitch_unit,
+            pitch_unit=self.placement.unit_of(versions),
             options=self.placement.vector_options,
             gm_address=self.gm_address,
             outside=lambda b: self.placement.gms[b].outside,
@@ -408,12 +420,40 @@ def _tensors(func: PrimFunc, gms: list, facts: ValueFacts) -> dict:
 
 
 def _tiles(body: Stmt, declared: list, chip, out: Output) -> tuple[dict, int]:
-    """The tiles of a kernel with a layout each, and elements to which rows in UB are padded: one block of the smallest type in use."""
+    """The tiles of a kernel with a layout each, and elements to which rows in UB are padded elsewhere: one block of the smallest type in use."""
     buffers = {s.buffer: s.span for s in declared if scope_of(s.buffer) not in ("local.var", "global", "")}
-    pitch_unit = BLOCK_BYTES // min((itemsize(dtype_of(b)) for b in buffers if scope_of(b) == "shared.ub"), default=4)
+    pitch_unit = _pitch_unit(b for b in buffers if scope_of(b) == "shared.ub")
+    units = {b: _pitch_unit(together) for together in _met(body, buffers) for b in together}
     read = {"transposed": read_with_k_along_rows(body), "entered_anywhere": _entered_anywhere(body), "by_rows": laid_by_rows(body, chip)}
-    tiles = {b: place_tile(b, pitch_unit, out, span, **{how: b in found for how, found in read.items()}) for b, span in buffers.items()}
+    tiles = {
+        b: place_tile(b, units.get(b, 1), out, span, **{how: b in found for how, found in read.items()}) for b, span in buffers.items()
+    }
     return tiles, pitch_unit
+
+
+def _pitch_unit(buffers) -> int:
+    """One block of the smallest type of some tiles, in elements."""
+    return BLOCK_BYTES // min((itemsize(dtype_of(b)) for b in buffers), default=4)
+
+
+def _met(body: Stmt, buffers) -> list[set]:
+    """Tiles in UB, those of one statement or nest together: its instructions run over lanes of all of them alike."""
+    groups: list[set] = [{b} for b in buffers if scope_of(b) == "shared.ub"]
+    of = {b: group for group in groups for b in group}
+
+    def see(s: Stmt) -> None:
+        if not (is_parallel(s) or isinstance(s, (Evaluate, BufferStore))):
+            for child in children(s):
+                see(child)
+            return
+        first, *others = [of[b] for b in uses_of(s).all if b in of] or [set()]
+        for group in others:
+            if group is not first:
+                first |= group
+                of.update((b, first) for b in group)
+
+    see(body)
+    return list({id(group): group for group in of.values()}.values())
 
 
 def _entered_anywhere(body: Stmt) -> set:
