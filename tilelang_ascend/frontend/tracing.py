@@ -20,6 +20,7 @@ import inspect
 import linecache
 import sys
 import types
+import typing
 from typing import Any, Callable
 
 from ..errors import (
@@ -175,10 +176,15 @@ def signature_types(func: types.FunctionType, extra_names: dict) -> dict[str, An
                 text = f"the annotation of '{name}' cannot be evaluated: {error}"
                 raise InvalidKernel(text, at=_definition(func)) from error
             value = value() if getattr(value, "_tl_annotation", False) else value
-        elif callable(value) and not isinstance(value, (DType, type)) and not isinstance(value, TensorSpec):
+        elif callable(value) and not isinstance(value, (DType, type, TensorSpec)) and not _is_hint(value):
             value = value()
         out[name] = value
     return out
+
+
+def _is_hint(value) -> bool:
+    """True for what only tells a reader, or a checker of types, what to pass: ``Optional[float]``, ``Any``, ``list[int]``."""
+    return typing.get_origin(value) is not None or type(value).__module__ == "typing"
 
 
 def _filled(cell) -> bool:

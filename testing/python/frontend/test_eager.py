@@ -1,5 +1,7 @@
 """The eager style, and telling the two styles apart without calling anything."""
 
+import typing
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,33 @@ def test_trace_of_a_lazy_function():
     assert structural_equal(func, trace(lazy(16, 4)))
     with pytest.raises(InvalidKernel, match="not a kernel"):
         trace(lambda: 3)
+
+
+def multiplied(
+    A,
+    block: int = 16,
+    scale: typing.Optional[float] = None,
+    notes: typing.Any = None,
+    sizes: tuple[int, ...] = (1,),
+    more: float | None = None,
+):
+    N = T.const("N")
+    A: T.Tensor[[N], "float32"]
+    B = T.empty((N,), "float32")
+    scale = 2.0 if scale is None else scale
+    with T.Kernel(T.ceildiv(N, block)) as bx:
+        for i in T.Parallel(block):
+            B[bx * block + i] = A[bx * block + i] * scale
+    return B
+
+
+def test_hints_for_readers_are_no_types_of_parameters():
+    a = np.arange(32, dtype=np.float32)
+    for given, factor in (({}, 2), ({"scale": 3.0}, 3), ({"scale": 0.5, "notes": "n", "sizes": (2,)}, 0.5)):
+        bound = EagerTemplate(multiplied).bind((a,), given)
+        out = np.zeros_like(a)
+        run(bound.func, a, out)
+        np.testing.assert_array_equal(out, a * factor)
 
 
 def test_eager_gemm_values_and_parameters():
