@@ -6,8 +6,8 @@ A tile buffer gets one instance for each side that uses it:
 * `l1`  in L1    — gemm reads it as A or B,
 * `ub`  in UB    — anything element-wise, reductions, scalar access.
 
-`placement.py` decides which; here one walk writes it down. A use whose instance is stale gets a transfer in front of it. On chips without
-a path between the cores a transfer goes through a workspace in GM: L0C -> GM -> UB and UB -> GM -> L1. The transfer stands in front of
+`placement.py` decides which; here one walk writes it down. A use whose instance is stale gets a transfer in front of it. Between the
+cores a transfer goes through a workspace in GM: L0C -> GM -> UB and UB -> GM -> L1; `direct_channels` takes what it can off that way later. The transfer stands in front of
 a loop in which every iteration would repeat it, in front of a branch that needs it either way, and in front of what elements of tiles steer:
 only vector cores can tell what happens there.
 
