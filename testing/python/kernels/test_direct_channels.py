@@ -1,15 +1,20 @@
 """Values that cross between cube and vector cores on chip: L0C to UB of both vector cores, UB to L1 of the cube core (A5)."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import ml_dtypes
 import numpy as np
 import pytest
 import strict
+import test_pipeline_failures as failures
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.ir import Evaluate, op_name, statements
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import AllocBuffer, Evaluate, const_int, dtype_of, itemsize, op_name, scope_of, statements
+from tilelang_ascend.isa import Space
+from tilelang_ascend.transform import pipeline
 
 TO_UB, TO_L1 = "ascend.fixpipe_to_ub", "ascend.copy_ub_to_l1"
 NUMPY = {
@@ -200,3 +205,44 @@ def test_every_flag_of_a_loop_is_needed():
     rng = np.random.default_rng(1)
     a, b = ((rng.random((5 * N, N)) - 0.5).astype(np.float16) for _ in range(2))
     assert strict.surviving_mutants(kernel, {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": 5}) == []
+
+
+def _places(ir, core: str) -> dict:
+    """Name of a tile in UB that the program of a kind of core mentions -> its addresses."""
+    (func,) = (f for f in ir.functions.values() if str(f.attrs["ascend.core"]) == core)
+    found = {}
+    for s in statements(func.body):
+        if isinstance(s, AllocBuffer) and scope_of(s.buffer) == "shared.ub":
+            first, (versions, count) = int(s.annotations["address"]), (const_int(n) for n in s.buffer.ty.shape)
+            found[s.buffer.name] = range(first, first + versions * count * itemsize(dtype_of(s.buffer)))
+    return found
+
+
+def _meet(a: range, b: range) -> bool:
+    return a.start < b.stop and b.start < a.stop
+
+
+def test_tiles_that_share_memory_with_what_the_cube_core_writes():
+    """Results land in UB whenever the fix-pipe gets there: vector work on a tile at the same address has to be over, and says so."""
+    chip, func, n = get_chip("a5"), failures.attention(2, 64, "a5").artifact.tile_ir, 9
+    ub = chip.memories[Space.UB]
+    for room in range(24, 16, -1):
+        smaller = replace(ub, reserved_bytes=ub.capacity_bytes - room * 1024)
+        lowered = pipeline.lower(func, replace(chip, memories={**chip.memories, Space.UB: smaller}), keep_stages=True)
+        written, used = (_places(lowered.ascend_ir, core) for core in ("aic", "aiv"))
+        if any(a != b and _meet(x, y) for a, x in written.items() for b, y in used.items()):
+            break
+    else:
+        raise AssertionError("no tile shares memory with one that the cube core writes")
+    arrays, scalars = failures.attention_arguments(n, 64)
+    out, _ = strict.once(func, "a5", arrays, lowered, scalars)
+    y, _, magnitude = failures.attention_values(arrays, scalars, False)
+    assert (abs(out["Y"] - y) <= 2.0**-11 * magnitude + 1e-6).all()
+
+
+@pytest.mark.parametrize("stages", [1, 2, 4, 8])
+def test_weights_have_as_many_places_as_steps_are_under_way(stages):
+    """Not as many as stages: a step whose weights are in L1 still is not overtaken."""
+    assert set(crossings(failures.attention(stages, 64, "a5"))) == {TO_UB, TO_L1}
+    for n in (0, 1, 2, 9):
+        failures.check_attention(n, stages, rows=64, target="a5", strictly=n == 9)

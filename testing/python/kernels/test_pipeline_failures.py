@@ -10,6 +10,7 @@ failure is one of order, no flag may be needless either. These need no kernel of
 | one tile read both ways loses a transposition, other dtypes | test_transposed_operands.py |
 | elements that only one vector core stores | test_two_vector_cores.py |
 | accumulators of loops without trips | test_empty_gemm.py, test_left_early.py |
+| results land in UB where a tile that shares its memory is in use; weights overtaken in L1 | test_direct_channels.py |
 | windows, sinks, groups, pages in whole attention kernels | test_attention.py |
 """
 
