@@ -112,10 +112,13 @@ class Core final : public ExecContext {
   }
   /*! \brief Whether the program is in an iteration that need only say what it reaches of GM. */
   bool counting() const { return loop_recorder_.counting(); }
-  /*! \brief Bytes of a memory of this core or, in a kernel with both kinds of core, of the other kind. */
+  /*! \brief Bytes of a memory of this core or, in a kernel with both kinds of core, of one of the other kind it has a
+   * path to. */
   int64_t capacity_in_block(int space) const {
     const int64_t own = chip.capacity(space, aic);
-    return own != 0 || !mix_ ? own : chip.capacity(space, !aic);
+    const bool path = aic ? space == UB && chip.has("l0c_to_ub_interval_cycles")
+                          : space == L1 && chip.has("ub_to_l1_interval_cycles");
+    return own == 0 && mix_ && path ? chip.capacity(space, !aic) : own;
   }
 
   CoreRecord record;

@@ -491,6 +491,8 @@ def _shared(func: PrimFunc, context: Context):
             continue
         except OutOfMemory as error:
             failure = error
+            if direct is Direct.NONE and with_less_skew(shared) is None:
+                break  # Nothing runs late.
             continue
         attempt.adopt(found)
         context.adopt(attempt)
@@ -504,8 +506,7 @@ def _crossings(mapped: PrimFunc, context: Context) -> list[tuple[Direct, bool]]:
     paths = context.chip.has_path("L0C", "UB") or context.chip.has_path("UB", "L1")
     if not (paths and context.options.direct_channels and uses_cube(mapped.body) and uses_vector(mapped.body)):
         return [(Direct.NONE, True)]
-    ways = [(direct, in_step) for in_step in (False, True) for direct in (Direct.ALL, Direct.TO_UB, Direct.NONE)]
-    return ways
+    return [(direct, in_step) for in_step in (False, True) for direct in (Direct.ALL, Direct.TO_UB, Direct.NONE)]
 
 
 def _synchronise(mapped: PrimFunc, context: Context):
