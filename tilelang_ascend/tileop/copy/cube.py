@@ -295,14 +295,14 @@ def l0c_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
 
 def l0c_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
     """L0C -> UB of both vector cores through the fix-pipe: the region is the half of the one that asks (`direct_channels`)."""
-    nz, (rows, columns) = src.tile.nz, (const_int(n) for n in src.extents)
-    split = SPLITS["rows" if 2 * rows == nz.rows else "columns"]
-    assert (2 * rows, columns) == (nz.rows, nz.cols) or (rows, 2 * columns) == (nz.rows, nz.cols), "direct_channels asks for halves"
+    (height, width), (rows, columns) = (const_int(n) for n in src.extents), src.tile.shape
+    split = SPLITS["rows" if 2 * height == rows else "columns"]
+    assert (rows, columns) in ((2 * height, width), (height, 2 * width)), "direct_channels asks for halves"
     return intrin(
         "fixpipe_to_ub",
         head(dst.tile.buffer, dst.version, 0),
         head(src.tile.buffer, src.version, 0),
-        nz.cols, nz.rows, nz.rows_padded, dst.tile.strides[0], 0, split, 0,
+        columns, rows, src.tile.nz.rows_padded, dst.tile.strides[0], 0, split, 0,
         span=c.span,
         quant=FIXPIPE_QUANT[src.dtype, dst.dtype],
     )  # fmt: skip

@@ -94,50 +94,57 @@ class _Channel:
     receives: list[_End]
 
 
-def _channels(body: Stmt) -> list[_Channel]:
-    """Of every workspace that has one."""
-    lists, place, above = [], {}, {}
+@dataclass
+class _Lists:
+    """The statement lists of a body. place: statement -> (number of its list, position). above: number of a list -> (number of the list around, position
+    there, loop) if it is the body of a loop over what may be slices, None otherwise."""
 
-    def look(s: Stmt, owner: tuple | None) -> None:
-        items, n = stmts_of(s), len(lists)
-        lists.append(items)
-        above[n] = owner
+    lists: list = field(default_factory=list)
+    place: dict = field(default_factory=dict)
+    above: dict = field(default_factory=dict)
+
+    def look(self, s: Stmt, owner: tuple | None = None) -> None:
+        items, n = stmts_of(s), len(self.lists)
+        self.lists.append(items)
+        self.above[n] = owner
         for k, x in enumerate(items):
-            place[x] = n, k
+            self.place[x] = n, k
             loop = isinstance(x, For) and x.kind == ForKind.SERIAL and const_int(x.extent) is not None and const_int(x.min) == 0
             for inner in children(x):
-                look(inner, (n, k, x) if loop else None)
+                self.look(inner, (n, k, x) if loop else None)
 
-    look(body, None)
+    def end(self, s: Evaluate, n: int) -> _End | None:
+        """What a copy is in the list `n`, None if it is not there."""
+        own, k = self.place[s]
+        if own == n:
+            return _End(s, k, None)
+        owner = self.above[own]
+        return _End(s, *owner[1:]) if owner is not None and owner[0] == n else None
+
+
+def _channel(body: Stmt, workspace, copies: list, lists: _Lists) -> _Channel | None:
+    """Of a workspace, in the innermost list in which all the copies are that use it; None if there is none."""
+    for n in sorted({lists.place[s][0] for s in copies}):
+        ends = [lists.end(s, n) for s in copies]
+        if None not in ends:
+            sends, receives = ([e for e in ends if e.regions[side].source.same_as(workspace)] for side in (1, 0))
+            once = len(sends) + len(receives) == len(ends)
+            return _Channel(body, workspace, lists.lists[n], sends, receives) if once and sends and receives else None
+    return None
+
+
+def _channels(body: Stmt) -> list[_Channel]:
+    """Of every workspace that has one."""
     declared = (s for s in statements(body) if isinstance(s, AllocBuffer) and "workspace" in s.annotations and MET not in s.annotations)
     users: dict = {s.buffer: [] for s in declared}
     for s in statements(body):
         if not isinstance(s, AllocBuffer):
             for b in own_uses(s).all & users.keys():
                 users[b].append(s)
-
-    def channel(workspace, copies: list) -> _Channel | None:
-        """Its innermost list is that of an end that is in no loop over slices."""
-        levels = {place[s][0] for s in copies}
-        for n in sorted(levels):
-            ends = [(s, _End(s, *_position(place[s], n, above))) for s in copies if _position(place[s], n, above)]
-            if len(ends) == len(copies):
-                sends = [e for s, e in ends if s.value.args[1].source.same_as(workspace)]
-                receives = [e for s, e in ends if s.value.args[0].source.same_as(workspace)]
-                return _Channel(body, workspace, lists[n], sends, receives) if len(sends) + len(receives) == len(copies) else None
-        return None
-
-    found = (channel(b, copies) for b, copies in users.items() if copies and all(_plain_copy(s) and s in place for s in copies))
-    return [c for c in found if c is not None and c.sends and c.receives]
-
-
-def _position(at: tuple, n: int, above: dict) -> tuple | None:
-    """(position in the list `n`, loop over slices around) of a statement, None if it is not there."""
-    own, k = at
-    if own == n:
-        return k, None
-    owner = above[own]
-    return (owner[1], owner[2]) if owner is not None and owner[0] == n else None
+    lists = _Lists()
+    lists.look(body)
+    found = [_channel(body, b, copies, lists) for b, copies in users.items() if copies and all(map(_plain_copy, copies))]
+    return [c for c in found if c is not None]
 
 
 def _plain_copy(s: Stmt) -> bool:
