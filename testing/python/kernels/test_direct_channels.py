@@ -1,13 +1,13 @@
 """Values that cross between cube and vector cores on chip: L0C to UB of both vector cores, UB to L1 of the cube core (A5)."""
 
 from dataclasses import replace
-from functools import lru_cache
 
 import ml_dtypes
 import numpy as np
 import pytest
 import strict
 import test_pipeline_failures as failures
+import test_skew as skew
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -145,66 +145,33 @@ def test_halves_of_columns():
     np.testing.assert_allclose(out["Y"], (a.astype(np.float64) @ b.astype(np.float64)).sum(0), **strict.tolerance("float32", m * 32))
 
 
-@lru_cache(maxsize=None)
-def steps(n_dynamic: bool, trips: int):
-    """o = o / 2 + f16(max(A_k @ A_k^T, 0) / 8 + m) @ B_k, where the greatest of a row goes into the next step."""
-    N = 32
-
-    @T.prim_func
-    def kernel(
-        A: T.Tensor((max(trips, 1) * N, N), "float16"),
-        B: T.Tensor((max(trips, 1) * N, N), "float16"),
-        n: T.int32,
-        Y: T.Tensor((N, N), "float32"),
-    ):
-        with T.Kernel(1):
-            a, b, p = T.alloc_shared((N, N), "float16"), T.alloc_shared((N, N), "float16"), T.alloc_fragment((N, N), "float16")
-            s, o, m = T.alloc_fragment((N, N), "float32"), T.alloc_fragment((N, N), "float32"), T.alloc_fragment((N,), "float32")
-            T.fill(o, 0.0)
-            T.fill(m, 0.0)
-            for k in T.Pipelined(n if n_dynamic else trips, num_stages=2):
-                T.copy(A[k * N, 0], a)
-                T.clear(s)
-                T.gemm(a, a, s, transpose_B=True)
-                for i, j in T.Parallel(N, N):
-                    s[i, j] = T.max(s[i, j], 0.0) * 0.125 + m[i]
-                T.reduce_max(s, m, dim=1)
-                T.copy(s, p)
-                for i, j in T.Parallel(N, N):
-                    o[i, j] *= 0.5
-                T.copy(B[k * N, 0], b)
-                T.gemm(p, b, o)
-                for i in T.Parallel(N):
-                    m[i] = m[i] * 0.0625
-            T.copy(o, Y)
-
-    return tilelang.compile(kernel, target="a5")
+STEPS = {
+    "constant": (skew.constant, 5, 0, range(5)),
+    "one": (skew.constant, 1, 0, range(1)),
+    **{f"run time {n}": (skew.run_time, 4, n, range(n)) for n in (0, 1, 2, 4)},
+    "from one": (skew.from_one, 4, 0, range(1, 4)),
+    "behind each other": (skew.three_behind_each_other, 4, 4, [0, 1, 2, 3, 0, 1, 0]),
+    "left early": (skew.left_early, 4, 2, range(2)),
+    "twice": (skew.twice, 4, 0, [0, 1, 2, 3] * 2),
+    "some": (skew.some, 7, 1, [0, 2, 3, 5, 6]),
+}
+"""Name -> (loop, blocks of operands, n, blocks it works on)."""
 
 
-@pytest.mark.parametrize("n_dynamic", [False, True])
-@pytest.mark.parametrize("trips", [0, 1, 2, 3, 5])
-def test_steps_of_a_loop(trips, n_dynamic):
-    N, kernel = 32, steps(n_dynamic, 5 if n_dynamic else trips)
-    rows = N * (5 if n_dynamic else max(trips, 1))
-    rng = np.random.default_rng(trips)
-    a, b = ((rng.random((rows, N)) - 0.5).astype(np.float16) for _ in range(2))
-    o, m = np.zeros((N, N)), np.zeros(N)
-    for k in range(trips):
-        x, y = (t[k * N : (k + 1) * N].astype(np.float64) for t in (a, b))
-        s = np.maximum(x @ x.T, 0) * 0.125 + m[:, None]
-        m = s.max(1) * 0.0625
-        o = o * 0.5 + s.astype(np.float16).astype(np.float64) @ y
-    out = strict.run(kernel, {"A": a, "B": b, "Y": np.full((N, N), 7, np.float32)}, {"n": trips}, text=trips == 3)
-    np.testing.assert_allclose(out["Y"], o, rtol=2e-3, atol=2e-3)
-    if n_dynamic or trips > 1:
-        assert set(crossings(kernel)) == {TO_UB, TO_L1}
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_of_a_loop(name):
+    body, trips, n, blocks = STEPS[name]
+    kernel, given = skew.kernel(body, trips, "a5"), skew.data(trips)
+    assert set(crossings(kernel)) == {TO_UB, TO_L1}
+    skew.check(kernel, *given, n, skew.expected(blocks, *given), text=name == "constant")
 
 
-def test_every_flag_of_a_loop_is_needed():
-    N, kernel = 32, steps(False, 5)
-    rng = np.random.default_rng(1)
-    a, b = ((rng.random((5 * N, N)) - 0.5).astype(np.float16) for _ in range(2))
-    assert strict.surviving_mutants(kernel, {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": 5}) == []
+@pytest.mark.parametrize("name", ["constant", "some"])
+def test_every_flag_of_a_loop_is_needed(name):
+    body, trips, n, _ = STEPS[name]
+    kernel, (a, b) = skew.kernel(body, trips, "a5"), skew.data(trips)
+    arrays = {"A": a, "B": b, "Y": np.zeros((skew.N, skew.N), np.float32)}
+    assert strict.surviving_mutants(kernel, arrays, {"n": n}, {"n": trips}) == []
 
 
 def _places(ir, core: str) -> dict:
