@@ -20,6 +20,7 @@ from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import bytes_apart, plan_memory
 from .memory.version_buffers import (
     choose_versions,
+    copies_in,
     crossing_lacks_copies,
     estimated_temporaries,
     lacks_copies,
@@ -87,6 +88,10 @@ def fit(mapped: PrimFunc, context: Context):
     chip = context.chip
     temporaries, failure, least, hopeless = estimated_temporaries(mapped), None, {}, _Hopeless()
     hopeless_anyway = any(n > chip.capacity_bytes(SCOPES[scope]) for scope, n in least_bytes(mapped.body).items())
+    if not context.in_step:
+        most = choose_versions(mapped.body, context.options.max_versions, chip, 0)
+        if crossing_lacks_copies(mapped.body, {b: n for b, (n, _) in most.items()}, context.options.max_versions):
+            raise NoSecondCopy  # Without any temporaries even.
     # One plan is for the error.
     ways = [(1, None, None, True)] if hopeless_anyway else _attempts(context.options, mapped.body)
     for versions, lanes, widened, turns in ways:
@@ -115,7 +120,7 @@ def fit(mapped: PrimFunc, context: Context):
     if lanes is None and widened is None:
         chosen = _with_more(mapped, context, chosen, versions, temporaries) or chosen
     planned, memory_map, versioned, found = chosen
-    if not context.in_step and crossing_lacks_copies(mapped.body, versioned.body, context.options.max_versions):
+    if not context.in_step and crossing_lacks_copies(mapped.body, copies_in(mapped.body, versioned.body), context.options.max_versions):
         raise NoSecondCopy
     context.adopt(found)
     context.cramped |= lacks_copies(mapped.body, versioned.body, context.options.max_versions)

@@ -274,9 +274,15 @@ def lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
     return any(b in moved and wanted[b][0] > 1 == const_int(v.ty.shape[0]) for b, v in pairs)
 
 
-def crossing_lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
-    """The same of tiles that the other kind of core writes, and of those in L1 that loads fill beside them, in loops whose late statements run beside
-    early ones: in others the cores take turns, and nothing would be gained."""
+def copies_in(body: Stmt, versioned: Stmt) -> dict:
+    """Buffer of `body` -> its versions in `versioned`."""
+    return {b: const_int(v.ty.shape[0]) for b, v in zip(versioned_buffers(body), versioned_buffers(versioned), strict=True)}
+
+
+def crossing_lacks_copies(body: Stmt, copies: dict, limit: int) -> bool:
+    """True if a tile of which `limit` would allow a second copy has only one among `copies` (`copies_in`): of tiles that the other kind of core writes,
+    and of those in L1 that loads fill beside them, in loops whose late statements run beside early ones. In others the cores take turns, and
+    nothing would be gained."""
     crossing, moved, wanted = _crossing(body), transferred(body), wanted_versions(body, limit)
     skewed = [s for s in statements(body) if isinstance(s, For) and any(lateness(s))]
     own, inside = {s.loop_var for s in skewed}, {x.loop_var for s in skewed for x in statements(s) if isinstance(x, For)}
@@ -286,8 +292,7 @@ def crossing_lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
         loaded = in_l1 and b in moved and scope_of(b) == "shared.l1"
         return b in crossing and not own.isdisjoint(wanted[b][1]) or loaded and not inside.isdisjoint(wanted[b][1])
 
-    pairs = zip(versioned_buffers(body), versioned_buffers(versioned), strict=True)
-    return any(counts(b) and const_int(v.ty.shape[0]) == 1 for b, v in pairs)
+    return any(counts(b) and n == 1 for b, n in copies.items())
 
 
 class _AddVersions(StmtMutator):
@@ -357,4 +362,12 @@ def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = 
     return func.with_body(_AddVersions(versions, slices_of(func.body))(func.body))
 
 
-__all__ = ["choose_versions", "crossing_lacks_copies", "estimated_temporaries", "lacks_copies", "version_buffers", "versioned_bytes"]
+__all__ = [
+    "choose_versions",
+    "copies_in",
+    "crossing_lacks_copies",
+    "estimated_temporaries",
+    "lacks_copies",
+    "version_buffers",
+    "versioned_bytes",
+]
