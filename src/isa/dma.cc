@@ -217,22 +217,12 @@ Cost nd2nz_cost(const Instr& instr, const ChipParams& chip) {
 // ---- copy_ub_to_l1: d, s, block_count, block_len, src_gap, dst_gap (32-byte blocks); L1 of the cube core
 // --------------
 
-struct Runs {
-  int64_t runs, bytes, s_step, d_step;
-};
-
-Runs decode_runs(const Instr& instr) {
-  const int64_t* a = instr.args;
-  const int64_t bytes = a[3] * kBlockBytes;
-  return {a[2], bytes, bytes + a[4] * kBlockBytes, bytes + a[5] * kBlockBytes};
-}
-
 int64_t exec_ub_to_l1(ExecContext& ctx, const Instr& instr) {
-  const Runs p = decode_runs(instr);
+  const BlockCopy p = decode_block_copy(instr);
   const Operand d = instr.operand(0), s = instr.operand(1);
   Memory& l1 = ctx.memory_of(kCubeMemory)[L1];
   const uint8_t* shadow = ctx.shadow(s);
-  for (int64_t r = 0; r < p.runs; ++r) {
+  for (int64_t r = 0; r < p.rows; ++r) {
     const int64_t to = d.offset + r * p.d_step, from = r * p.s_step;
     std::memcpy(l1.data + to, ctx.data(s) + from, static_cast<size_t>(p.bytes));
     if (shadow != nullptr) std::memcpy(l1.shadow + to, shadow + from, static_cast<size_t>(p.bytes));
@@ -241,15 +231,15 @@ int64_t exec_ub_to_l1(ExecContext& ctx, const Instr& instr) {
 }
 
 void ub_to_l1_accesses(const ExecContext*, const Instr& instr, const ChipParams&, AccessList& out) {
-  const Runs p = decode_runs(instr);
-  push_access(out, instr.operand(1), false, kBlockBytes, 0, p.bytes, p.runs, p.s_step);
-  push_access(out, instr.operand(0), true, kBlockBytes, 0, p.bytes, p.runs, p.d_step);
+  const BlockCopy p = decode_block_copy(instr);
+  push_access(out, instr.operand(1), false, kBlockBytes, 0, p.bytes, p.rows, p.s_step);
+  push_access(out, instr.operand(0), true, kBlockBytes, 0, p.bytes, p.rows, p.d_step);
   if (!out.empty() && out.back().write) out.back().holder = kCubeMemory;
 }
 
 Cost ub_to_l1_cost(const Instr& instr, const ChipParams& chip) {
-  const Runs p = decode_runs(instr);
-  return runs_cost(instr, chip, static_cast<double>(p.runs * p.bytes), static_cast<double>(p.runs));
+  const BlockCopy p = decode_block_copy(instr);
+  return runs_cost(instr, chip, static_cast<double>(p.rows * p.bytes), static_cast<double>(p.rows));
 }
 
 // ---- fill_l1: d, repeat_times, block_num, dst_gap, value ------------------------------------------------------------

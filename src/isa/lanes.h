@@ -19,6 +19,16 @@ constexpr int kBlockBytes = 32;
 constexpr int kRepeatBytes = 256;
 constexpr int kMaxOperands = 3;
 
+/*! \brief Runs of whole blocks: d, s, block_count, block_len, src_gap, dst_gap (in blocks). */
+struct BlockCopy {
+  int64_t rows, bytes, s_step, d_step;
+};
+
+inline BlockCopy decode_block_copy(const Instr& instr) {
+  const int64_t bytes = instr.args[3] * kBlockBytes;
+  return {instr.args[2], bytes, bytes + instr.args[4] * kBlockBytes, bytes + instr.args[5] * kBlockBytes};
+}
+
 /*! \brief Where the arguments of a vector record stand: attrs, operands, scalars, then count or the mask arguments. */
 struct VectorForm {
   int attrs, operands, scalars;

@@ -25,15 +25,6 @@ void move_bytes(ExecContext& ctx, const Operand& d, int64_t to, const Operand& s
 
 // ---- copy_ub_to_ub: d, s, block_count, block_len, src_gap, dst_gap (32-byte blocks) ---------------------------------
 
-struct BlockCopy {
-  int64_t rows, bytes, s_step, d_step;
-};
-
-BlockCopy decode_block_copy(const Instr& instr) {
-  const int64_t bytes = instr.args[3] * kBlockBytes;
-  return {instr.args[2], bytes, bytes + instr.args[4] * kBlockBytes, bytes + instr.args[5] * kBlockBytes};
-}
-
 int64_t exec_ub_to_ub(ExecContext& ctx, const Instr& instr) {
   const BlockCopy c = decode_block_copy(instr);
   for (int64_t r = 0; r < c.rows; ++r) {

@@ -62,7 +62,7 @@ class Context:
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
     transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: whether such steps may
     be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. narrow: products are made in parts of few columns. parts:
-    tiles are worked on in so many of them. direct: which values cross on chip. in_step: whether statements of a loop that may run late may run in step
+    tiles are worked on in so many of them. in_step: whether statements of a loop that may run late may run in step
     where memories are too small for values of several iterations. apart: which products are made apart from what they are added to, here and in all attempts.
     """
 
@@ -80,7 +80,6 @@ class Context:
     narrow: bool = False
     parts: int = 1
     apart: Apart = Apart.FOUND
-    direct: Direct = Direct.NONE
     in_step: bool = True
 
     def attempt(self) -> Context:
@@ -92,7 +91,6 @@ class Context:
             self.verify,
             times=self.times,
             apart=self.apart,
-            direct=self.direct,
             in_step=self.in_step,
         )
 

@@ -120,10 +120,11 @@ def fit(mapped: PrimFunc, context: Context):
     if lanes is None and widened is None:
         chosen = _with_more(mapped, context, chosen, versions, temporaries) or chosen
     planned, memory_map, versioned, found = chosen
-    if not context.in_step and crossing_lacks_copies(mapped.body, copies_in(mapped.body, versioned.body), context.options.max_versions):
+    copies = copies_in(mapped.body, versioned.body)
+    if not context.in_step and crossing_lacks_copies(mapped.body, copies, context.options.max_versions):
         raise NoSecondCopy
     context.adopt(found)
-    context.cramped |= lacks_copies(mapped.body, versioned.body, context.options.max_versions)
+    context.cramped |= lacks_copies(mapped.body, copies, context.options.max_versions)
     return planned, memory_map
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Callable
 
 from ..analysis.dependence.trace import TooManyTraces
-from ..analysis.tiles.core_kinds import crosses, uses_cube, uses_vector
+from ..analysis.tiles.core_kinds import uses_cube, uses_vector
 from ..analysis.tiles.large_sums import accumulators, large_sums
 from ..collector import PAUSED_COLLECTOR
 from ..errors import OutOfMemory, TilelangAscendError, UnsupportedConstruct, location_of
@@ -167,7 +167,11 @@ SHARE = (
     Pass(narrow_maxima, Stage.MAPPED),
     Pass(part_products, Stage.MAPPED, ("chip", "parting")),
     Pass(slice_rows, Stage.MAPPED, ("chip",)),
-    Pass(direct_channels, Stage.MAPPED, ("chip", "direct")),
+)
+"""Cores divide the work."""
+CROSS = (Pass(direct_channels, Stage.MAPPED, ("chip", "direct")),)
+"""What goes from one kind of core to the other does so on chip, in several ways until one fits."""
+SCHEDULE = (
     Pass(separate_stores, Stage.MAPPED),
     Pass(gather_loads, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED, ("notes",)),
@@ -175,7 +179,7 @@ SHARE = (
     Pass(expand_workspaces, Stage.MAPPED),
     Pass(split_masks, Stage.MAPPED),
 )
-"""Cores divide the work."""
+"""Transfers and the two kinds of core overlap."""
 SYNCHRONISE = (
     Pass(fresh_elements, Stage.COMBINED),
     Pass(schedule_vector, Stage.COMBINED, ("chip",)),
@@ -192,7 +196,23 @@ CORES = (
     Pass(close_cores, Stage.SPLIT),
 )
 """One program for each kind of core."""
-PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *PICK, *SUMS, *SPILL[:1], *NESTS, *TILES, *STREAM, *SHARE, *FIT, *SYNCHRONISE, *CORES)
+PASSES = (
+    LAUNCHES,
+    *CANONICALIZE,
+    *PLACE,
+    *PICK,
+    *SUMS,
+    *SPILL[:1],
+    *NESTS,
+    *TILES,
+    *STREAM,
+    *SHARE,
+    *CROSS,
+    *SCHEDULE,
+    *FIT,
+    *SYNCHRONISE,
+    *CORES,
+)
 """All of them, in the order in which they run, the first time."""
 
 
@@ -476,37 +496,43 @@ def _first(ways: list, attempt: Callable):
 
 
 def _shared(func: PrimFunc, context: Context):
-    """The same for tiles as they are, shared out between the cores."""
+    """The same for tiles as they are, shared out between the cores. A value on its way to the other kind of core that is kept on chip has to have room
+    for each iteration it is late: only where no way has it do late statements run in step."""
     mapped = func if "ascend.block_dim" in func.attrs else run(MAP, func, context)
-    failure = None
-    for direct, in_step in _crossings(mapped, context):
-        attempt = context.attempt()
-        attempt.direct, attempt.in_step = direct, in_step
-        shared = run(SHARE, mapped, attempt)
-        if direct is not Direct.NONE and not any(map(crosses, statements(shared.body))):
-            continue  # As the way in which nothing crosses directly.
-        try:
-            synced, memory_map, found = _synchronise(shared, attempt)
-        except NoSecondCopy:
-            continue
-        except OutOfMemory as error:
-            failure = error
-            if direct is Direct.NONE and with_less_skew(shared) is None:
-                break  # Nothing runs late.
-            continue
-        attempt.adopt(found)
-        context.adopt(attempt)
-        return synced, memory_map, context
+    ways, failure, late = _crossings(run(SHARE, mapped, context), context), None, False
+    for in_step in (False, True) if len(ways) > 1 else (True,):
+        if failure is not None and not late:
+            break  # In step they are already.
+        for crossing, made in ways:
+            attempt = context.attempt()
+            attempt.adopt(made)
+            attempt.in_step = in_step
+            scheduled = run(SCHEDULE, crossing, attempt)
+            late |= with_less_skew(scheduled) is not None
+            try:
+                synced, memory_map, found = _synchronise(scheduled, attempt)
+            except NoSecondCopy:
+                continue
+            except OutOfMemory as error:
+                failure = error
+                continue
+            attempt.adopt(found)
+            context.adopt(attempt)
+            return synced, memory_map, context
     raise failure
 
 
-def _crossings(mapped: PrimFunc, context: Context) -> list[tuple[Direct, bool]]:
-    """(what crosses between cores on chip, whether late statements may run in step) in the order in which they are tried: a value on its way to
-    another core that is kept on chip has to have room for each iteration it is late."""
+def _crossings(shared: PrimFunc, context: Context) -> list[tuple[PrimFunc, Context]]:
+    """(`shared` with what crosses between cores on chip, a context of its own): as much as can first, nothing last."""
     paths = context.chip.has_path("L0C", "UB") or context.chip.has_path("UB", "L1")
-    if not (paths and context.options.direct_channels and uses_cube(mapped.body) and uses_vector(mapped.body)):
-        return [(Direct.NONE, True)]
-    return [(direct, in_step) for in_step in (False, True) for direct in (Direct.ALL, Direct.TO_UB, Direct.NONE)]
+    choice = paths and context.options.direct_channels and uses_cube(shared.body) and uses_vector(shared.body)
+    ways: list = []
+    for direct in (Direct.ALL, Direct.TO_UB, Direct.NONE) if choice else (Direct.NONE,):
+        found = context.attempt()
+        crossing = run(CROSS, shared, found, direct=direct)
+        if direct is Direct.NONE or crossing is not shared and not any(structural_equal(crossing, other) for other, _ in ways):
+            ways.append((crossing, found))
+    return ways
 
 
 def _synchronise(mapped: PrimFunc, context: Context):

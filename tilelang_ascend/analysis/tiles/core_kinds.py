@@ -8,12 +8,15 @@ from ...tile.uses import moved_regions, own_uses, uses_of
 CUBE_SCOPES = ("local.l0c", "shared.l1", "local.l0a", "local.l0b")
 
 
+_CROSSINGS = {("local.l0c", "shared.ub"): "cube", ("shared.ub", "shared.l1"): "vector"}
+
+
 def crosses(stmt: Stmt) -> str:
     """The kind of core, "cube" or "vector", whose work a copy from a tile of the one to a tile of the other is: that of the core that has the value. ""
     for any other statement."""
     regions = moved_regions(stmt)
     scopes = tuple(scope_of(r.source) for r in regions) if regions is not None else ()
-    return {("local.l0c", "shared.ub"): "cube", ("shared.ub", "shared.l1"): "vector"}.get(scopes, "")
+    return _CROSSINGS.get(scopes, "")
 
 
 def works_on_cube(stmt: Stmt) -> bool:

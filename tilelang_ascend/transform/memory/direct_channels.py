@@ -38,9 +38,11 @@ from ...ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    full_region,
     imm,
     itemsize,
     map_children,
+    region,
     scope_of,
     seq,
     statements,
@@ -49,15 +51,13 @@ from ...ir import (
     tirx,
 )
 from ...isa import lookup
-from ...isa.base import VECTOR_CORES_PER_BLOCK
+from ...isa.base import SCOPES, VECTOR_CORES_PER_BLOCK
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
 from ...tile import COPY, is_op, tile_op
 from ...tile.uses import MET, SKEW, covers_whole, end_of, lateness, own_uses, uses_of
 from ...tileop.base.layout import l1_layout
 from ...tileop.copy.cube import FIXPIPE_QUANT
 from ..driver import Direct
-
-MEMORY = {"local.l0c": "L0C", "shared.ub": "UB", "shared.l1": "L1"}
 
 
 @dataclass
@@ -151,21 +151,21 @@ def _plain_copy(s: Stmt) -> bool:
     return is_op(s, COPY) and end_of(s) is None
 
 
-def _sizes(region: TensorRegion) -> list:
-    return [const_int(r.extent) for r in region.region]
+def _sizes(r: TensorRegion) -> list:
+    return [const_int(x.extent) for x in r.region]
 
 
-def _shape(region: TensorRegion) -> list:
-    return [const_int(n) for n in region.source.ty.shape]
+def _shape(r: TensorRegion) -> list:
+    return [const_int(n) for n in r.source.ty.shape]
 
 
-def _half(region: TensorRegion, core, loop: For | None) -> int | None:
+def _half(part: TensorRegion, core, loop: For | None) -> int | None:
     """The dimension along which a region, or all those of a loop over slices of rows together, is the half of a matrix that belongs to the vector core
     `core`; None if it is no half."""
-    if core is None or len(region.region) != 2 or None in (*_sizes(region), *_shape(region)):
+    if core is None or len(part.region) != 2 or None in (*_sizes(part), *_shape(part)):
         return None
     analyzer, found = sym.Analyzer(), []
-    for d, (r, n) in enumerate(zip(region.region, _shape(region))):
+    for d, (r, n) in enumerate(zip(part.region, _shape(part))):
         extent = const_int(r.extent)
         if extent == n and const_int(r.min) == 0:
             continue
@@ -198,8 +198,7 @@ def _to_ub(c: _Channel, core, chip) -> _Changes | None:
         tile = decl_buffer([rows, columns], dtype, tile.name, scope=scope_of(tile))
         changes.tiles[target.source] = tile, receives.loop, _sizes(target)[0]
     first, size = (core * (n // 2) if d == dim else imm(0) for d, n in enumerate(_shape(source))), [const_int(n) for n in tile.ty.shape]
-    part = tirx.BufferRegion(source.source, [Range.from_min_extent(m, n) for m, n in zip(first, size)])
-    direct = tile_op("copy", part, _whole(tile), span=sends.copy.span)
+    direct = tile_op("copy", region(source.source, first, size), full_region(tile), span=sends.copy.span)
     between = [uses_of(s) for s in c.around[sends.at + 1 : receives.at]]
     if receives.loop is not None or not any(target.source in u.all for u in between):
         changes.statements |= {sends.copy: direct, receives.copy: None}
@@ -215,10 +214,6 @@ def _made_there(body: Stmt, receives: _End, tile) -> bool:
     everywhere, inside = (sum(tile in own_uses(s).all for s in statements(x)) for x in (body, receives.loop))
     first = next(s for s in stmts_of(receives.loop.body) if tile in uses_of(s).all)
     return first.same_as(receives.copy) and everywhere == inside
-
-
-def _whole(tile) -> TensorRegion:
-    return tirx.BufferRegion(tile, [Range.from_min_extent(imm(0), n) for n in tile.ty.shape])
 
 
 def _to_l1(c: _Channel, core, chip) -> _Changes | None:
@@ -304,7 +299,7 @@ def direct_channels(func: PrimFunc, chip, direct: Direct = Direct.ALL) -> PrimFu
     routes = {
         scopes: route
         for scopes, route in _ROUTES.items()
-        if direct >= wanted[scopes[1]] and chip.has_path(*(MEMORY[scope] for scope in scopes))
+        if direct >= wanted[scopes[1]] and chip.has_path(*(SCOPES[scope].name for scope in scopes))
     }
     core, changes = core_number(func.body), []
     for c in _channels(func.body) if routes else ():

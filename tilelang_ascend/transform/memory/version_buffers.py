@@ -267,22 +267,20 @@ def _elements(s: Stmt) -> int:
     return max((tile_bytes(b) // itemsize(dtype_of(b)) for b in uses_of(s).all if scope_of(b) == "shared.ub"), default=0)
 
 
-def lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
-    """True if a tile that transfers fill or store, of which `limit` would allow a second copy, has none in `versioned`."""
-    moved, wanted = transferred(body), wanted_versions(body, limit)
-    pairs = zip(versioned_buffers(body), versioned_buffers(versioned), strict=True)
-    return any(b in moved and wanted[b][0] > 1 == const_int(v.ty.shape[0]) for b, v in pairs)
-
-
 def copies_in(body: Stmt, versioned: Stmt) -> dict:
     """Buffer of `body` -> its versions in `versioned`."""
     return {b: const_int(v.ty.shape[0]) for b, v in zip(versioned_buffers(body), versioned_buffers(versioned), strict=True)}
 
 
+def lacks_copies(body: Stmt, copies: dict, limit: int) -> bool:
+    """True if a tile that transfers fill or store, of which `limit` would allow a second copy, has only one among `copies` (`copies_in`)."""
+    moved, wanted = transferred(body), wanted_versions(body, limit)
+    return any(b in moved and wanted[b][0] > 1 == n for b, n in copies.items())
+
+
 def crossing_lacks_copies(body: Stmt, copies: dict, limit: int) -> bool:
-    """True if a tile of which `limit` would allow a second copy has only one among `copies` (`copies_in`): of tiles that the other kind of core writes,
-    and of those in L1 that loads fill beside them, in loops whose late statements run beside early ones. In others the cores take turns, and
-    nothing would be gained."""
+    """The same of tiles that the other kind of core writes, and of those in L1 that loads fill beside them, in loops whose late statements run beside
+    early ones. In others the cores take turns, and nothing would be gained."""
     crossing, moved, wanted = _crossing(body), transferred(body), wanted_versions(body, limit)
     skewed = [s for s in statements(body) if isinstance(s, For) and any(lateness(s))]
     own, inside = {s.loop_var for s in skewed}, {x.loop_var for s in skewed for x in statements(s) if isinstance(x, For)}

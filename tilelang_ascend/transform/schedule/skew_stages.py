@@ -239,7 +239,7 @@ def _by_core(s: Stmt, constant: Callable) -> dict | None:
         if isinstance(x, For) and any(lateness(x)) or isinstance(x, BufferStore) and is_scalar_var(x.buffer):
             return None
         found = own_uses(x)
-        side = crosses(x) or _side(found)
+        side = _own_side(x)
         if side == "both" or not side and (found.writes or not all(map(constant, exprs(x)))):
             return None
         if side:
@@ -254,8 +254,13 @@ def _side_of(s: Stmt) -> str:
     side = _side(uses_of(s))
     if side != "both":
         return side
-    inside = {crosses(x) or _side(own_uses(x)) for x in statements(s)} - {""}
+    inside = {_own_side(x) for x in statements(s)} - {""}
     return next(iter(inside)) if len(inside) == 1 else "both"
+
+
+def _own_side(s: Stmt) -> str:
+    """The same of a statement without its children."""
+    return crosses(s) or _side(own_uses(s))
 
 
 def _side(uses: Uses) -> str:
@@ -276,7 +281,7 @@ def _goes_round(loop: For) -> bool:
     writes: dict = {CUBE: set(), VECTOR: set()}
     for s in statements(loop.body):
         found = own_uses(s)
-        side = crosses(s) or _side(found)
+        side = _own_side(s)
         if side in reads:
             reads[side] |= found.reads
             writes[side] |= found.writes
