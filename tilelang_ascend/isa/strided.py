@@ -221,16 +221,18 @@ _WITHOUT_GAPS: dict[tuple[str, str], Callable] = {
 """(record, operand) -> True if nothing lies between its pieces. Operands that neither have a rule nor pieces are one run of bytes."""
 
 
-def fills_span(record: Intrinsic, operand: int, values: Values) -> bool:
-    """True if a call whose arguments are all constants touches every byte of the span of an operand that it writes."""
+def fills(record: Intrinsic, operand: int, values: Values) -> bool:
+    """True if a call whose arguments are all constants touches every byte of an operand that it writes: of its pieces (`strided_footprint`), or of its
+    span if it has none."""
     name = record.operands[operand].name
     without_gaps = _WITHOUT_GAPS.get((record.name, name))
     if without_gaps is not None:
         return without_gaps(values, operand)
-    if "mask_hi" in record.arg_names and not (_has_blocks(record, name) and _first_lanes(values)):
+    has_blocks = _has_blocks(record, name)
+    if "mask_hi" in record.arg_names and not (has_blocks and _first_lanes(values)):
         return False
-    if _has_blocks(record, name) and values.exact(name + "_blk") != 1:
-        return False
+    if has_blocks:
+        return values.exact(name + "_blk") == 1 and None not in _rule(record, name)(values, operand)
     return _rule(record, name) is None or _touching(record, operand, values)
 
 
@@ -245,4 +247,4 @@ def _touching(record: Intrinsic, operand: int, v: Values) -> bool:
     return None not in (piece, pitch) and piece >= pitch
 
 
-__all__ = ["Values", "fills_span", "strided_footprint"]
+__all__ = ["Values", "fills", "strided_footprint"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..ir import (
     AllocBuffer,
+    Bind,
     BufferStore,
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     Stmt,
     TensorLoad,
     TensorRegion,
@@ -211,9 +214,19 @@ def lateness(loop: For, of: str | None = None) -> list[int]:
     return [int(n) for n in str(loop.annotations.get(of or SKEW, "")).split()]
 
 
+def tile_of(loop: For) -> tuple[list[Stmt], Any, list[Stmt]]:
+    """What stands in front of the condition under which an iteration of a loop over tiles does anything, if nothing else does, that condition, and the
+    statements under it; nothing and None where there is no such condition."""
+    body = stmts_of(loop.body)
+    *names, last = body
+    if isinstance(last, IfThenElse) and last.else_case is None and all(isinstance(s, (AllocBuffer, Bind)) for s in names):
+        return names, last.condition, stmts_of(last.then_case)
+    return [], None, body
+
+
 def with_lateness(loop: For) -> list[tuple[Stmt, int]]:
     """Statements of a loop with `SKEW`, or of one with `CHAINED` and of the loop inside, and how late each of them may be; empty without either."""
-    found = zip(stmts_of(loop.body), lateness(loop) or lateness(loop, CHAINED))
+    found = zip(tile_of(loop)[2], late) if (late := lateness(loop, CHAINED)) else zip(stmts_of(loop.body), lateness(loop))
     return [
         pair
         for s, n in found
@@ -244,6 +257,7 @@ __all__ = [
     "own_uses",
     "read_with_k_along_rows",
     "region_buffer",
+    "tile_of",
     "used_outside",
     "uses_of",
     "with_lateness",
@@ -257,7 +271,11 @@ SKEW = "tl.skew"
 """Annotation of a loop: by how many iterations each statement of its body may be late."""
 
 CHAINED = "tl.chained"
-"""Annotation of a loop over tiles whose body has one loop with `SKEW`: by how many iterations of that each statement of the body may be late."""
+"""Annotation of a loop over tiles whose body has one loop with `SKEW`: by how many iterations of that each statement of a tile (`tile_of`) may be
+late."""
+
+BEHIND = "tl.behind"
+"""Annotation of a loop with `CHAINED`: how many tiles late statements may be behind early ones."""
 
 CARRIED = "carried"
 """Annotation of a workspace: a place through which one scalar goes from vector cores to all cores of a block, made by `carry_elements`. Each

@@ -17,7 +17,7 @@ from ..ir import AllocBuffer, Bind, Evaluate, For, IRModule, const_int, op_name,
 from ..ir.wellformed import Problem, VerificationError
 from ..isa import SCOPES
 from ..tile import TABLE, VIEW, ZERO_ACCUMULATOR, TileOp
-from ..tile.uses import CHAINED, SKEW
+from ..tile.uses import BEHIND, CHAINED, SKEW
 
 
 class Stage(enum.Enum):
@@ -53,8 +53,8 @@ class Rules:
 RULES = {
     Stage.TILE: Rules(_USER | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR}, False, _LOOPS | _GRID),
     Stage.PLACED: Rules(_TILES | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR, VIEW}, False, _LOOPS | _GRID | _PART | _UNORDERED),
-    Stage.MAPPED: Rules(_TILES | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR, VIEW}, False, _LOOPS | _BLOCKS | {SKEW, CHAINED}),
-    Stage.VERSIONED: Rules(_TILES | _ANYWHERE, _OPS - {VIEW}, False, _LOOPS | _BLOCKS | {SKEW, CHAINED}),
+    Stage.MAPPED: Rules(_TILES | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR, VIEW}, False, _LOOPS | _BLOCKS | {SKEW, CHAINED, BEHIND}),
+    Stage.VERSIONED: Rules(_TILES | _ANYWHERE, _OPS - {VIEW}, False, _LOOPS | _BLOCKS | {SKEW, CHAINED, BEHIND}),
     Stage.COMBINED: Rules(frozenset(SCOPES) | _ANYWHERE, frozenset(), True, _BLOCKS | {"num_stages"}),
     Stage.SPLIT: Rules(frozenset(SCOPES) | _ANYWHERE, frozenset(), True, _BLOCKS | {"num_stages"}),
 }

@@ -34,6 +34,21 @@ MASKS = {
         lambda r, c: np.where((r < c) | (c < r - 40), INF, 0),
         True,
     ),
+    "rows end": (
+        lambda r, c: T.if_then_else(T.And(r >= c, r < 80), 0.0, INF),
+        lambda r, c: np.where((r >= c) & (r < 80), 0, INF),
+        True,
+    ),
+    "rows and columns end": (
+        lambda r, c: T.if_then_else(T.Or(T.Or(r < c, r >= 80), c >= 90), -4.0, 0.0),
+        lambda r, c: np.where((r < c) | (r >= 80) | (c >= 90), -4.0, 0),
+        True,
+    ),
+    "rows that are all there": (
+        lambda r, c: T.if_then_else(T.And(r >= c, r < 96), 0.0, INF),
+        lambda r, c: np.where(r >= c, 0, INF),
+        True,
+    ),
     "strides": (lambda r, c: T.if_then_else(3 * r - 2 * c >= 7, 0.0, -4.0), lambda r, c: np.where(3 * r - 2 * c >= 7, 0, -4.0), True),
     "int64": (
         lambda r, c: T.if_then_else(T.cast(r, "int64") >= T.cast(c, "int64") + 1, 0.0, INF),

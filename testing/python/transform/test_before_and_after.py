@@ -432,7 +432,7 @@ PAIRS = {
                     if not bx * 32 + 0 >= k * 32 + 31:
                         for i in T.parallel(32, annotations={"tl.parallel": 2}):
                             for j in T.parallel(32):
-                                c[i, j] = c[i, j] + T.if_then_else(bx * 32 + i >= k * 32 + j, T.float32(0), T.float32("-inf"))
+                                c[i, j] = T.if_then_else(bx * 32 + i >= k * 32 + j, c[i, j], c[i, j] + T.float32("-inf"))
         """,
     ),
     "normalize_clears": (
@@ -1997,7 +1997,7 @@ PAIRS = {
             s = T.alloc_buffer((32, 32), scope="local.l0c")
             w = T.alloc_buffer((32, 32), annotations={"workspace": 1})
             x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
-            for t in T.serial(2, annotations={"tl.chained": "0 2 0 2", "tl.persistent": 1}):
+            for t in T.serial(2, annotations={"tl.behind": 1, "tl.chained": "0 2 0 2", "tl.persistent": 1}):
                 T.tl.copy(A[t * 32:t * 32 + 32, 0:32], q[0:32, 0:32])
                 T.tl.fill(x[0:32, 0:32], T.float16(0.0))
                 for k in T.serial(4, annotations={"tl.skew": "0 0 2"}):

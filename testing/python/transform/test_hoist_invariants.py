@@ -4,7 +4,7 @@ import pytest
 import sync_kernels as K
 
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import For, if_then, intrin, loop, op_name, seq, statements, stmts_of, tirx
+from tilelang_ascend.ir import AllocBuffer, For, if_then, intrin, loop, op_name, seq, statements, stmts_of, tirx
 from tilelang_ascend.transform.lower.hoist_invariants import hoist_invariants
 
 CHIP = get_chip("a2")
@@ -98,3 +98,30 @@ def test_stays(first, before):
     func = Kernel(first, before).func
     assert hoist_invariants(func, CHIP) is func
     assert len(statements(func.body)) > 4
+
+
+def in_windows(elements, *made):
+    """Iterations 0 to 6 of 8 add lane numbers, made in every third one for each of the tiles `made`, to what they load; iterations 1 to 7 store."""
+    x, z = K.gm("x", 1 << 16, "float32"), K.gm("z", 1 << 16, "float32")
+    a, lanes, k = K.ub("a", elements), [K.ub(name, elements) for name in made], K.var()
+    work = [
+        y for b in lanes for y in (intrin("create_vec_index", K.at(b), 0, elements), intrin("add", K.at(a), K.at(a), K.at(b), elements))
+    ]
+    early = if_then(k < 7, seq(K.load_ub(K.at(a), K.at(x, k * elements), elements), if_then(tirx.EQ(tirx.floormod(k, 3), 1), seq(work))))
+    late = if_then(k >= 1, K.store_ub(K.at(z, k * elements), K.at(a), elements))
+    return K.kernel([x, z], [a, *lanes], loop(k, 8, seq(early, late)))
+
+
+@pytest.mark.parametrize("elements, leaves", [(1024, True), (1032, False)])
+def test_small_things_leave_branches_of_loops_with_windows(elements, leaves):
+    func = in_windows(elements, "lanes")
+    assert names(hoist_invariants(func, CHIP).body) == ["create_vec_index"] * leaves
+
+
+def test_what_is_made_alike_is_made_once():
+    hoisted = hoist_invariants(in_windows(256, "lanes", "more"), CHIP)
+    assert names(hoisted.body) == ["create_vec_index"]
+    added = [s.value.args[2].source for s in statements(hoisted.body) if op_name(s) == "ascend.add"]
+    assert len(added) == 2 and added[0].same_as(added[1])
+    assert sum(b.name == added[0].name for b in (s.buffer for s in statements(hoisted.body) if isinstance(s, AllocBuffer))) == 1
+    assert len([s for s in statements(hoisted.body) if isinstance(s, AllocBuffer)]) == 2

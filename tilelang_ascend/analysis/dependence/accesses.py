@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import FloatImm, IntImm, TensorLoad, dtype_of, elements, itemsize, operand_parts, scope_of, tirx
-from ...isa.strided import fills_span, strided_footprint
+from ...isa.strided import fills, strided_footprint
 from ..index.linear import ZERO, Atom, Linear, LinearForms, upper_bound
 from .program import Access
 
@@ -33,7 +33,7 @@ class AccessReader:
         for i, direction, low, high in record.footprint(bound):
             access = self._access(loads[i], facts[i], direction, low, high)
             access.piece, access.pitch = strided_footprint(record, i, known) or (0, 0)
-            access.exact = exact and access.write and fills_span(record, i, known)
+            access.exact = exact and access.write and fills(record, i, known)
             if i == 0 and record.anew_if:
                 access.anew = self._first_iteration(args[known.index[record.anew_if]])
             accesses.append(access)

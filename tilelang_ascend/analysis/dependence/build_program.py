@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, While, const_int, stmts_of, tirx
+from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, TensorLoad, While, const_int, stmts_of, tirx
 from ...isa import split_event
-from ...tile.uses import INDEPENDENT, UNORDERED
+from ...tile.uses import INDEPENDENT, UNORDERED, is_scalar_var
 from ..index.linear import INF, LinearForms, upper_bound
 from ..index.windows import window_of
 from .accesses import AccessReader
@@ -199,10 +199,12 @@ class _Builder:
         return {**self.within, atom: (max(low, window.first), min(high, last))}
 
     def is_seldom(self, condition) -> bool:
-        """True for `k % n == i` with a larger n."""
+        """True for `k % n == i` with a larger n, and where what counts in a scalar has one number of many."""
         if not isinstance(condition, tirx.EQ):
             return False
         terms = self.forms(condition.a - condition.b).terms
+        if any(isinstance(value := self.forms.values.get(a.expr), TensorLoad) and is_scalar_var(value.source) for a in terms):
+            return True
         return len(terms) == 1 and all(a.kind == "mod" and a.modulus >= SELDOM for a in terms)
 
     def jump(self, block: Block, position: int, s) -> None:

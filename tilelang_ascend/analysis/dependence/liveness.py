@@ -182,7 +182,10 @@ class _Walk:
     def overwritten(self, a) -> Ranges:
         """Bytes that an access surely writes, and reads none of."""
         known = a.versions == 1 and a.exact and not a.start.terms and a.size
-        return self.bytes_of(a) if known and (not a.read or a.anew in self.first) else ()
+        if not known or a.read and a.anew not in self.first:
+            return ()
+        (first, last), end = self.bytes_of(a)[0], a.start.const + a.size
+        return tuple((n, min(n + a.piece, end) - 1) for n in range(first, last + 1, a.pitch)) if a.pitch else ((first, last),)
 
     def bytes_of(self, a) -> Ranges:
         """Bytes that an access may touch."""

@@ -35,7 +35,7 @@ class Access:
         start: first byte within the version.
         size: bytes, None = up to the end of the version.
         piece, pitch: when pitch > 0, only `piece` bytes at every multiple of `pitch` from `start` are touched.
-        exact: every byte is written, not just none outside.
+        exact: every byte of it, or of its pieces, is written, not just none outside.
         anew: a loop in whose first iteration it does not read what it writes, None if there is none such.
         atomic: (operation, dtype) of a write to GM that is combined with what is there; equal ones may happen in any order.
         within: loop atom -> first and last iteration in which the instruction runs, for loops around it of which it stands in a window.

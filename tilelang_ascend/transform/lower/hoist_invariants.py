@@ -6,7 +6,7 @@ After:   create_vec_index(lane, 0, 2048); for k: compare_scalar(mask, lane, N - 
 Temporaries of expressions are made where they are needed: lane numbers, constants, broadcasts of what does not change. The instructions that
 make one, often one after the other in its place, move together when they do not depend on the loop, and nothing reads the temporary of the
 loop before the last of them or writes to it behind that. It then costs room in UB for as long as the loop runs: without room the caller plans
-the function as it was.
+the function as it was. Small ones also leave branches of loops with windows (`rotate_loops`), in whose iterations everything waits for what is done in a row.
 
 Requires: Ascend IR for both cores together, without addresses. Ensures: values are unchanged; a loop that runs no iteration computes in
 vain.
@@ -14,15 +14,23 @@ vain.
 
 from __future__ import annotations
 
+import math
+
 from ...analysis.dependence.build_program import build_program
-from ...analysis.dependence.program import QUEUES, Branch, Instr, Loop, Program, names_inside, users_of_buffers
-from ...ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, exprs, free_vars
+from ...analysis.dependence.program import QUEUES, Branch, Instr, Loop, Program, names_inside, path_to_root, users_of_buffers
+from ...ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, const_int, dtype_of, exprs, free_vars, itemsize, structural_equal, substitute
+from ...ir.visit import drop_allocs
 
 
 def hoist_invariants(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a function after lower_tile_ops; `func` itself when nothing moves."""
-    targets = _Invariants(build_program(func, chip)).targets()
-    return func.with_body(_Hoist(targets)(func.body)) if targets else func
+    found = _Invariants(build_program(func, chip))
+    targets = found.targets()
+    return func.with_body(substitute(drop_allocs(_Hoist(targets)(func.body), set(found.alike)), found.alike)) if targets else func
+
+
+SMALL_BYTES = 4096
+"""Of what is made in a branch: a thousand lane numbers."""
 
 
 class _Invariants:
@@ -34,9 +42,13 @@ class _Invariants:
         self.variables: dict = {}
         self.left: dict = {}
         """instruction -> loops it leaves, innermost first"""
+        self.made: list = []
+        """(buffer, its instructions, loop they leave last), of what moves."""
+        self.alike: dict = {}
+        """buffer -> another one that is made in the same way in front of the same loop, and stands in its place"""
 
-    def targets(self) -> list[tuple[Stmt, Stmt]]:
-        """(instruction, loop in front of which it goes), in program order."""
+    def targets(self) -> list[tuple[Stmt, Stmt | None]]:
+        """(instruction, loop in front of which it goes), in program order; no loop if what it makes is made by others."""
         for instr in self.program.instrs:
             makers = self.makers(instr)
             if makers is None or makers[-1] is not instr:
@@ -44,7 +56,19 @@ class _Invariants:
             loops = self.loops_to_leave(makers)
             if loops:
                 self.left.update((maker, loops) for maker in makers)
-        return [(i.stmt, self.left[i][-1].stmt) for i in self.program.instrs if i in self.left]
+                self.note(makers, loops[-1])
+        return [(i.stmt, None if _made_by(i) in self.alike else self.left[i][-1].stmt) for i in self.program.instrs if i in self.left]
+
+    def note(self, makers: list[Instr], loop: Loop) -> None:
+        """What instructions that move make is made once, if others do the same."""
+        made = _made_by(makers[0])
+        for buffer, others, place in self.made:
+            if place is loop and len(others) == len(makers) and dtype_of(buffer) == dtype_of(made) and structural_equal(buffer.ty, made.ty):
+                known = {**self.alike, made: buffer}
+                if all(structural_equal(substitute(m.stmt, known), substitute(o.stmt, self.alike)) for m, o in zip(makers, others)):
+                    self.alike[made] = buffer
+                    return
+        self.made.append((made, makers, loop))
 
     def makers(self, instr: Instr) -> list[Instr] | None:
         """The instructions that write to the destination of `instr`: vector instructions of one block, in front of all that only read
@@ -66,17 +90,22 @@ class _Invariants:
 
     def loops_to_leave(self, makers: list[Instr]) -> list[Loop]:
         out: list[Loop] = []
-        loop = _around(makers[0])
+        (small,) = {self.is_small(a) for a in makers[-1].accesses if a.write}
+        loop = _around(makers[0], small)
         while isinstance(loop, Loop) and isinstance(loop.stmt, For) and all(self.invariant(m, loop) for m in makers):
             out.append(loop)
-            loop = _around(loop)
+            loop = _around(loop, small)
         return out
+
+    @staticmethod
+    def is_small(a) -> bool:
+        return math.prod(map(const_int, a.buffer.ty.shape)) * itemsize(dtype_of(a.buffer)) <= SMALL_BYTES
 
     def invariant(self, maker: Instr, loop: Loop) -> bool:
         """True if every iteration of `loop` finds the same operands, and the result belongs to the loop alone."""
         if any(v in self.variables_of(loop) for e in exprs(maker.stmt) for v in free_vars(e)):
             return False
-        (made,) = {a.buffer for a in maker.accesses if a.write}
+        made = _made_by(maker)
         for a in maker.accesses:
             if a.space == "global":
                 return False
@@ -95,12 +124,18 @@ class _Invariants:
         return self.variables[loop]
 
 
-def _around(node):
-    """What a node stands in; windows of a loop are no reason to stay there."""
+def _around(node, small: bool):
+    """What a node stands in. Windows of a loop are no reason to stay there, nor are, of what is `small`, branches in one."""
+    leaves = small and any(isinstance(b.owner, Branch) and b.owner.window is not None for b in path_to_root(node.parent))
     owner = node.parent.owner
-    while isinstance(owner, Branch) and owner.window is not None:
+    while isinstance(owner, Branch) and (leaves or owner.window is not None):
         owner = owner.parent.owner
     return owner
+
+
+def _made_by(maker: Instr):
+    (made,) = {a.buffer for a in maker.accesses if a.write}
+    return made
 
 
 def _reads(instr: Instr, buffer) -> bool:
@@ -108,11 +143,13 @@ def _reads(instr: Instr, buffer) -> bool:
 
 
 class _Hoist(StmtMutator):
-    def __init__(self, targets: list[tuple[Stmt, Stmt]]):
+    """targets: (instruction, loop in front of which it goes, None if it goes altogether)."""
+
+    def __init__(self, targets: list[tuple[Stmt, Stmt | None]]):
         self.targets = targets
 
     def visit_For(self, s: For):
-        here = [instr for instr, loop in self.targets if loop.same_as(s)]
+        here = [instr for instr, loop in self.targets if loop is not None and loop.same_as(s)]
         return [*here, self.generic(s)]
 
     def visit_Evaluate(self, s: Evaluate):

@@ -47,7 +47,7 @@ from ...ir import (
 )
 from ...isa.base import SCOPES, Space
 from ...tile import REDUCE, is_op, tile_op
-from ...tile.uses import CHAINED, is_parallel, lateness, moved_regions, on_chip, own_uses, uses_of, with_lateness, work_of
+from ...tile.uses import BEHIND, CHAINED, is_parallel, lateness, moved_regions, on_chip, own_uses, uses_of, with_lateness, work_of
 from ...tileop.base.layout import tile_bytes
 
 DEFAULT_VERSIONS, MANY_VERSIONS = 2, 4
@@ -133,7 +133,7 @@ def distance(loop: For, buffer, uses) -> int:
     """Iterations after which a statement that `rotate_loops` will run late finds in `buffer` what an early one left, 0 if none does."""
     found = {n for s, n in with_lateness(loop) if buffer in uses(s).all}
     late = max(found, default=0) - min(found, default=0)
-    return min(late, 1) if CHAINED in loop.annotations else late
+    return min(late, int(loop.annotations[BEHIND])) if CHAINED in loop.annotations else late
 
 
 def _versions_in(loop: For, buffer, moved: dict, limit: int, of_parts: bool, crosses_cores: bool) -> int:

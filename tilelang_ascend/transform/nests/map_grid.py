@@ -9,7 +9,9 @@ Blocks whose loads share lines of L2 get neighbouring numbers, and so run at the
 a tensor that L2 cannot hold (heads of 128 numbers behind one another), that axis runs fastest. A GPU says nothing about the order of blocks.
 
 If the first number of a block decides how often a loop runs, as under a causal mask, every other round goes the other way, so that no core
-has the longest block of each: tile = block + t * blocks + t % 2 * (blocks - 1 - 2 * block).
+has the longest block of each: tile = block + t * blocks + t % 2 * (blocks - 1 - 2 * block). Where the number of blocks along that axis is a multiple of the
+number of cores, the same cores would always have the same ones of each row: if data leaves out the last ones of some rows, these would have less to do than
+others. Every second round begins further on then: block becomes (block + t // 2 * shift) % blocks.
 
 `blocks` = cube cores of the chip if any statement is cube work (each brings its two vector cores along), else vector cores; never
 more than there are tiles. In this combined form `get_block_idx` counts blocks on both kinds of core.
@@ -21,11 +23,13 @@ from __future__ import annotations
 
 import math
 
+from ...analysis.index.data_names import DataNames
 from ...analysis.tiles.core_kinds import uses_cube
 from ...ir import (
     AllocBuffer,
     Bind,
     For,
+    IfThenElse,
     PrimFunc,
     Stmt,
     call,
@@ -45,6 +49,9 @@ from ...ir.grids import is_grid_axis
 from ...ir.visit import drop_allocs
 from ...isa.base import ITEMSIZE
 from ...tile.uses import UNORDERED, loads_in, moved_regions, on_chip
+
+GOLDEN = 0.382
+"""Part of a round by which places are shifted: multiples of it spread evenly."""
 
 
 def _grids(body: Stmt) -> tuple[list[Stmt], list[For], list[Stmt]]:
@@ -67,6 +74,16 @@ def _trips_depend(body: Stmt, number) -> bool:
         elif isinstance(s, For) and UNORDERED not in s.annotations and free_vars(s.extent) & found:
             return True
     return False
+
+
+def _shift(blocks: int, along, body: Stmt) -> int:
+    """By how much further every second round begins: where the axis that decides has `along` blocks, a multiple of those of a round, and all of
+    a block, but for names, stands under a condition on data."""
+    if (const_int(along) or 1) % blocks:
+        return 0
+    work = [s for s in stmts_of(body) if not isinstance(s, (AllocBuffer, Bind))]
+    left_out = len(work) == 1 and isinstance(work[0], IfThenElse) and DataNames(body).is_data(work[0].condition)
+    return round(GOLDEN * blocks) if left_out else 0
 
 
 def _shares_lines(body: Stmt, axes: list, chip) -> int:
@@ -95,8 +112,10 @@ def _shares_lines(body: Stmt, axes: list, chip) -> int:
     return shared.index(max(shared))
 
 
-def _place(block, step, blocks: int, turns: bool):
-    """The place of a block in a round."""
+def _place(block, step, blocks: int, turns: bool, shift: int):
+    """The place of a block in a round. shift: by how much further every second round begins."""
+    if shift:
+        block = tirx.floormod(block + tirx.floordiv(step, imm(2)) * shift, imm(blocks))
     return block + tirx.floormod(step, imm(2)) * (imm(blocks - 1) - block * 2) if turns else block
 
 
@@ -126,7 +145,8 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
     single = tiles is not None and tiles <= blocks
     first = next(var for var, _ in axes if var not in parts)
     turns = not single and _trips_depend(body, first)
-    inner: list[Stmt] = [] if single else [Bind(tile, _place(block, step, blocks, turns) + step * blocks)]
+    shift = _shift(blocks, dict(axes)[first], body) if turns else 0
+    inner: list[Stmt] = [] if single else [Bind(tile, _place(block, step, blocks, turns, shift) + step * blocks)]
     rest = block if single else tile
     even = tiles is not None and tiles % blocks == 0
     for var, extent in axes:
@@ -137,7 +157,7 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
     if single:
         main = seq(inner)
     else:
-        mine = _place(block, tirx.floordiv(total, imm(blocks)), blocks, turns)  # in the last round
+        mine = _place(block, tirx.floordiv(total, imm(blocks)), blocks, turns, shift)  # in the last round
         trips = imm(tiles // blocks) if even else analyzer.simplify(tirx.floordiv(total - mine + (blocks - 1), imm(blocks)))
         main = loop(step, trips, seq(inner), span=grids[0].span, tl__persistent=1)
     allocs = [s for s in statements(main) if isinstance(s, AllocBuffer) and (on_chip(s.buffer) or "workspace" in s.annotations)]

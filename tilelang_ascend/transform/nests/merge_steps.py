@@ -12,7 +12,10 @@ crosses once a step, whatever the number of keys. Tiles and loops of nests that 
   other, and one with the keys of all, then leave the same but for rounding.
 
 Where the number of steps is no multiple, or known at run time only, the last long step has fewer keys than it has room for (fewer_keys.py). Where
-something would see that, steps that are left over stay as they are, in a loop behind.
+something would see that, steps that are left over stay as they are, in a loop behind. A loop that may have no step at all gets one without any key, so that
+it may follow others without a pause (`chain_tiles`), and what that leaves is filled again as it was:
+    fill(o, 0); for k in range(n): …  ->  fill(o, 0); for k in range(max(ceildiv(n, 4), 1)): …
+                                          if n <= 0: fill(o, 0)
 
 Requires: Tile IR after coarsen_blocks, before separate_products. Ensures: same values but for the rounding of sums; unless products may be made in
 parts, two accumulators of scores fit L0C, and two versions of every longer operand L1.
@@ -34,6 +37,7 @@ from ...ir import (
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     PrimFunc,
     Stmt,
     StmtMutator,
@@ -58,8 +62,8 @@ from ...ir import (
 from ...ir.functions import fixed_bytes
 from ...ir.wellformed import elements_of
 from ...isa.base import Space
-from ...tile import COPY, FILL, GEMM, REDUCE, is_op
-from ...tile.uses import is_parallel, loads_in, on_chip, own_uses
+from ...tile import COPY, FILL, GEMM, REDUCE, is_op, tile_op
+from ...tile.uses import covers_whole, is_parallel, loads_in, on_chip, own_uses, uses_of
 from .divided_body import DividedBody, LongerBody
 from .fewer_keys import with_fewer_keys
 
@@ -72,11 +76,6 @@ FEWEST_STEPS = 4
 """A loop with fewer has nothing that could go on beside each other on both kinds of core."""
 MOST_LEFT = 3
 """Steps behind a loop with an unknown number of steps: they are worth no schedule of their own."""
-AT_LEAST = 3
-"""Long steps of a loop whose last one may have fewer keys, if it has one at all: a step without any changes nothing, and loops that surely have so many
-may follow each other without a pause (`chain_tiles`)."""
-WORTH = 8
-"""The longest of such loops has so many long steps: then few of them have fewer than `AT_LEAST`."""
 NOBODY_KNOWS = 1 << 24
 """Steps that no kernel has: nothing but a dtype limits their number."""
 ACCUMULATOR_BYTES = 4
@@ -200,15 +199,26 @@ class _Merge(StmtMutator):
         if body is None:
             return None
         left = Bind(here, tirx.max(tirx.min(total - k * times, imm(times, kind)), imm(0, kind)), span=loop.span)
-        number = tirx.max(tirx.floordiv(total + (times - 1), imm(times, kind)), imm(self.at_least(loop, times), kind))
-        return [Bind(total, tirx.max(loop.extent, imm(0, kind)), span=loop.span), _steps(loop, number, seq(left, body))]
+        number, again = tirx.floordiv(total + (times - 1), imm(times, kind)), self.fills(loop, total)
+        if const_int(loop.extent) is None and (again is not None or self.numbers[loop][0]):
+            number = tirx.max(number, imm(1, kind))
+        else:
+            again = []
+        return [Bind(total, tirx.max(loop.extent, imm(0, kind)), span=loop.span), _steps(loop, number, seq(left, body)), *(again or [])]
 
-    def at_least(self, loop: For, times: int) -> int:
-        """Steps that a loop has in any case when `times` of them are one and the last one may have fewer keys."""
-        if const_int(loop.extent) is not None:
-            return 0
-        runs, most = self.numbers[loop]
-        return AT_LEAST if runs and most // times >= WORTH else 0
+    def fills(self, loop: For, total) -> list[Stmt] | None:
+        """Statements that fill what `loop` writes and others read as it was in front of it, if its number of steps, `total`, is none; None if the loop
+        surely has one, or if that is no constant."""
+        if self.numbers[loop][0]:
+            return None
+        front = next((stmts_of(s)[: stmts_of(s).index(loop)] for s in [self.body, *statements(self.body)] if loop in stmts_of(s)), [])
+        fills = []
+        for b in sorted(uses_of(loop.body).writes & self.outside(loop)[1], key=lambda b: b.name):
+            last = next((s for s in reversed(front) if b in uses_of(s).writes), None)
+            if last is None or not is_op(last, FILL) or not covers_whole(last.value.args[0]) or loads_in(last.value.args[1]):
+                return None
+            fills.append(tile_op("fill", *last.value.args, span=last.span))  # A statement stands in one place.
+        return [IfThenElse(tirx.LE(total, imm(0, dtype_of(total))), seq(fills), None, span=loop.span)] if fills else []
 
 
 def _steps(loop: For, number, body: Stmt) -> For:

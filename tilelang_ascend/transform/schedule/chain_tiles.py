@@ -1,44 +1,56 @@
 """chain_tiles: tiles of one core follow each other without a pause where their loops have late statements.
 
 Before:  for t [persistent]: load(Q); fill(o); for k [skew "0 0 2"]: …; store(o)
-After:   for t [persistent, chained "0 2 0 2"]: the same
+After:   for t [persistent, chained "0 2 0 2", behind 1]: the same
 
 A loop whose late statements run some iterations behind begins with iterations without late ones and ends with some without early ones, each time
 it runs: once for every tile of a core. Statements around the loop are early or late like those in it: what early ones need, or what has to stay in
 front of them, is early, everything else late. Then the late half of a tile may be on its way while the early half of the next one begins, if
 nothing they share is in the way: what passes from early to late statements in the loop has a version for each iteration, and what else both use,
-and some write, gets one for each of two tiles. `rotate_loops` does it when versions are known.
+and some write, gets one for each tile that is under way: two where every tile has as many iterations as late statements are behind, one more for each
+iteration by which they are if tiles may have only one. `rotate_loops` does it when versions are known. All of a tile may stand under one condition
+on numbers and tensors nobody writes (`if bx * 64 < Length[bz]`).
 
 Requires: mapped Tile IR with the annotations of `skew_stages`. Ensures: annotation `tl.chained` on persistent loops: by how many iterations of
-the loop inside each statement of the body is late.
+the loop inside each statement of a tile (`tile_of`) is late, and `tl.behind`: by how many tiles.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Callable
 
 from ...analysis.index.value_facts import at_loops
 from ...analysis.tiles.core_kinds import crosses, works_on_cube
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import AllocBuffer, Bind, For, IfThenElse, PrimFunc, Stmt, StmtMutator, While, const_int, exprs, scope_of, statements, stmts_of
 from ...tile import ASSUME, is_op
+from ...tile.conditions import is_lasting
 from ...tile.jumps import may_leave
-from ...tile.uses import CHAINED, INDEPENDENT, Uses, conflict, is_output, lateness, loads_in, on_chip, uses_of
+from ...tile.uses import BEHIND, CHAINED, INDEPENDENT, Uses, conflict, is_output, lateness, on_chip, tile_of, uses_of
 
 
-def lateness_around(loop: For, homes: dict, workspaces: set, long_enough: dict) -> list[int] | None:
-    """Iterations of the loop inside by which each statement of a persistent loop may be late; None if tiles cannot be chained. `homes`: the
-    loops that number versions of a buffer. long_enough: loop -> has it surely as many
-    iterations as its late statements are behind?"""
-    body = stmts_of(loop.body)
+def lateness_around(loop: For, homes: dict, workspaces: set, constant: Callable, trips: dict) -> tuple[list[int], int] | None:
+    """(Iterations of the loop inside by which each statement of a tile of a persistent loop may be late, tiles by which it may be); None if tiles cannot be
+    chained. `homes`: the loops that number versions of a buffer. constant: does an expression read nothing the function writes? trips: loop -> the
+    least number of iterations it surely has, up to those its late statements are behind."""
+    names, condition, body = tile_of(loop)
     inner = [s for s in body if isinstance(s, For) and any(lateness(s)) and works_on_cube(s)]
-    if const_int(loop.extent) == 1 or const_int(loop.min) != 0 or loads_in(loop.extent) or len(inner) != 1:
+    if const_int(loop.extent) == 1 or const_int(loop.min) != 0 or not constant(loop.extent) or len(inner) != 1:
         return None
     (own,) = inner
-    late = max(lateness(own))
-    if not long_enough[own] or const_int(own.min) != 0 or not all(_plain(s, s is own) for s in body):
+    if not trips[own] or const_int(own.min) != 0 or not all(_plain(s, s is own, constant) for s in (*names, *body)):
         return None
-    uses = {s: uses_of(s) for s in body}
+    if condition is not None and not constant(condition):
+        return None
+    offsets = _offsets(loop, own, body, homes, workspaces)
+    return None if offsets is None else (offsets, -(-max(lateness(own)) // trips[own]))
+
+
+def _offsets(loop: For, own: For, body: list, homes: dict, workspaces: set) -> list[int] | None:
+    """By how many iterations of `own`, the loop inside, each statement of a tile (`body`) may be late; None if its late half may not run beside the early one
+    of the next tile."""
+    uses, late = {s: uses_of(s) for s in body}, max(lateness(own))
     sides = _sides(stmts_of(own.body), lateness(own))
     before, behind = body[: body.index(own)], body[body.index(own) + 1 :]
     if any(uses[s].all & workspaces for s in (*before, *behind)):
@@ -69,7 +81,7 @@ def _sides(body: list, late: list) -> tuple[Uses, Uses]:
 
 
 def _apart(loop: For, own: For, sides: tuple, homes: dict) -> bool:
-    """True if whatever both sides use, and one of them writes, has or may have versions for two tiles."""
+    """True if whatever both sides use, and one of them writes, has or may have versions for several tiles."""
     written = sides[0].writes | sides[1].writes
     for b in sides[0].all & sides[1].all & written:
         found = homes.get(b, [])
@@ -91,16 +103,16 @@ def _is_name(s: Stmt) -> bool:
     return isinstance(s, (AllocBuffer, Bind)) or is_op(s, ASSUME)
 
 
-def _plain(s: Stmt, is_own: bool) -> bool:
+def _plain(s: Stmt, is_own: bool, constant: Callable) -> bool:
     """True for statements that may run at another time: work of one kind of core outside of the loop inside, which says nothing, leaves nothing
-    and decides nothing by what it finds in tiles."""
+    and decides nothing by what the kernel writes."""
     inside = list(statements(s))
     if may_leave(s) or any(isinstance(x, While) or is_output(x) for x in inside):
         return False
     if not is_own and any(map(crosses, inside)):
         return False
     heads = (e for x in inside if isinstance(x, (Bind, IfThenElse, For)) for e in exprs(x))
-    if any(loads_in(e) for e in heads):
+    if not all(map(constant, heads)):
         return False
     uses = uses_of(s)
     if any(scope_of(b) == "local.var" for b in uses.all):
@@ -114,21 +126,32 @@ class _Chain(StmtMutator):
         uses, core = KnownUses(), core_number(body)
         self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body)}
         self.workspaces = {b for b in self.homes if not on_chip(b)}
+        self.written = uses_of(body).writes
 
     @cached_property
-    def long_enough(self) -> dict:
-        """Loop -> does it have as many iterations as its late statements are behind, whenever the program comes by? Then two tiles at most are under
-        way; known numbers are no smaller."""
-        return at_loops(
-            self.func, lambda facts, s: any(lateness(s)) and (const_int(s.extent) is not None or facts.proves(s.extent >= max(lateness(s))))
-        )
+    def trips(self) -> dict:
+        """Loop -> the iterations it has whenever the program comes by, as far as that is known: as many as its late statements are behind, one, or
+        none."""
+        return at_loops(self.func, _least_trips)
+
+    def constant(self, e) -> bool:
+        """True for expressions that read nothing the function writes."""
+        return is_lasting(e, self.written)
 
     def visit_For(self, s: For):
-        offsets = lateness_around(s, self.homes, self.workspaces, self.long_enough) if INDEPENDENT in s.annotations else None
-        if offsets is None:
+        found = lateness_around(s, self.homes, self.workspaces, self.constant, self.trips) if INDEPENDENT in s.annotations else None
+        if found is None:
             return s
-        notes = {**dict(s.annotations), CHAINED: " ".join(map(str, offsets))}
+        offsets, behind = found
+        notes = {**dict(s.annotations), CHAINED: " ".join(map(str, offsets)), BEHIND: behind}
         return For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span)
+
+
+def _least_trips(facts, s: For) -> int:
+    late, known = max(lateness(s), default=0), const_int(s.extent)
+    if known is not None:
+        return late if known > 0 else 0  # Late statements are as far behind as there are iterations (`skew_stages`).
+    return next((n for n in {late: 0, 1: 0} if n and facts.proves(s.extent >= n)), 0)
 
 
 def chain_tiles(func: PrimFunc) -> PrimFunc:

@@ -16,8 +16,9 @@ After:   for t_k in range(m * n + 2):
              if t_k >= 2: t, k = (t_k - 2) // n, (t_k - 2) % n; late; if k == n - 1: store(o)
 
 Where tiles have different numbers of steps, either side counts: it has two scalars for its tile and its step, and a loop in front adds up the steps.
+Where a tile does nothing unless a condition holds, either side goes on to the next one of which it does, and counts those.
 
-What passes from an early statement to one that is d iterations late needs d + 1 versions. A loop whose tiles have not got them stays as it is.
+What passes from an early statement to one that is d iterations, or tiles, late needs d + 1 versions. A loop whose tiles have not got them stays as it is.
 
 Requires: versioned Tile IR with the annotations of `skew_stages` and `chain_tiles`. Ensures: no loop is annotated.
 """
@@ -25,6 +26,7 @@ Requires: versioned Tile IR with the annotations of `skew_stages` and `chain_til
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from ...analysis.tiles.core_kinds import crosses, works_on_cube
 from ...analysis.tiles.home_loops import apart, versioned_buffers
@@ -43,6 +45,7 @@ from ...ir import (
     TensorLoad,
     TensorRegion,
     Var,
+    While,
     const_int,
     decl_buffer,
     dtype_of,
@@ -60,7 +63,7 @@ from ...ir import (
 )
 from ...tile import ASSUME, GEMM, is_op, tile_op
 from ...tile.conditions import joined
-from ...tile.uses import CHAINED, SKEW, conflict, is_load, lateness, leaves_l0c, own_uses, uses_of, with_lateness
+from ...tile.uses import BEHIND, CHAINED, SKEW, conflict, is_load, lateness, leaves_l0c, own_uses, tile_of, uses_of, with_lateness
 
 
 class _Rotate(StmtMutator):
@@ -69,10 +72,10 @@ class _Rotate(StmtMutator):
 
     def visit_For(self, s: For):
         if CHAINED in s.annotations:
-            own = next((x for x in stmts_of(s.body) if isinstance(x, For) and any(lateness(x)) and works_on_cube(x)), None)
-            if own is not None and _enough_versions(own, stmts_of(own.body), lateness(own)) and _enough_for_two(s, own, self.versioned):
+            own = next((x for x in tile_of(s)[2] if isinstance(x, For) and any(lateness(x)) and works_on_cube(x)), None)
+            if own is not None and _enough_versions(own, stmts_of(own.body), lateness(own)) and _enough_for_tiles(s, own, self.versioned):
                 return self.chained(s, own)
-            s = For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=_without(s, CHAINED), span=s.span)
+            s = For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=_without(s, CHAINED, BEHIND), span=s.span)
         if SKEW not in s.annotations:
             return self.generic(s)
         notes, late = _without(s, SKEW), lateness(s)
@@ -86,12 +89,13 @@ class _Rotate(StmtMutator):
     def chained(self, s: For, own: For):
         """A loop over tiles and the one inside as one loop, so that late statements of a tile run beside early ones of the next one."""
         kind, behind = dtype_of(own.loop_var), max(lateness(own))
-        step = Var(f"{s.loop_var.name}_{own.loop_var.name}", kind)
-        numbers = _known(s, own, step) if const_int(own.extent) is not None else _counted(s, own)
-        parts, ends = [(x, 0) for x in numbers.names], ([], [], [])
+        step, (around, condition, tile) = Var(f"{s.loop_var.name}_{own.loop_var.name}", kind), tile_of(s)
+        known = const_int(own.extent) is not None and condition is None
+        numbers = _known(s, own, step) if known else _counted(s, own, around, condition, tile)
+        parts, ends = [(x, 0) for x in (*numbers.names, *around)], ([], [], [])
         """Early and late statements in front of the loop inside, and late ones behind it."""
         place = 0
-        for x, late in zip(stmts_of(s.body), lateness(s, CHAINED)):
+        for x, late in zip(tile, lateness(s, CHAINED)):
             if x.same_as(own):
                 place = 1
             elif _is_name(x):
@@ -104,6 +108,9 @@ class _Rotate(StmtMutator):
         parts += [(IfThenElse(first, seq(xs), None, span=s.span), late) for xs, late in zip(ends, (0, behind)) if xs]
         parts += [(seq(self.visit(x)), late) for x, late in zip(inside, lateness(own))]
         parts += [(IfThenElse(last, seq(ends[2]), None, span=s.span), behind)] if ends[2] else []
+        if numbers.turn is not None:
+            of_tiles = _Numbered(numbers.turn, _numbered_by(s, s, self.versioned))
+            parts = [(of_tiles(x), late) for x, late in parts]
         body, late = ([p[i] for p in parts] for i in (0, 1))
         whole = For(step, imm(0, kind), numbers.steps, s.kind, seq(body), annotations=_without(own, SKEW), span=own.span)
         return seq(numbers.before, self.rotated(whole, body, late, numbers))
@@ -130,12 +137,14 @@ class _Numbers:
     """Which step of which tile an iteration of the loop over all steps is.
 
     names, own_names: statements that name both, and what depends on them. last: number of the last step of a tile. steps: of all tiles. before: statements
-    in front of the loop. further: those that end an iteration, about the early side; `late`: what the late one has in place of it.
+    in front of the loop. further: those that end an iteration, about the early side; `late`: what the late one has in place of it. turn: the number of a
+    tile among those that do anything, if others do nothing.
     """
 
     names: list
     last: object
     steps: object
+    turn: Var | None = None
     own_names: list = field(default_factory=list)
     before: list = field(default_factory=list)
     further: list = field(default_factory=list)
@@ -150,27 +159,49 @@ def _known(loop: For, own: For, step: Var) -> _Numbers:
     return _Numbers(names, imm(trips - 1, kind), loop.extent * n)
 
 
-def _counted(loop: For, own: For) -> _Numbers:
-    """Where only run time tells how many steps a tile has: both sides count, and a loop in front adds up the steps of all tiles."""
+def _counted(loop: For, own: For, around: list, condition, body: list) -> _Numbers:
+    """Where only run time tells how many steps a tile has: both sides count, and a loop in front adds up the steps of all tiles. A tile is `body`, and
+    does nothing unless a `condition` holds, with the names `around` it."""
     kind, (t, k) = dtype_of(own.loop_var), (loop.loop_var, own.loop_var)
-    (tile, late_tile), (step, late_step) = ([_counter(f"{v.name}_{side}", kind) for side in ("now", "late")] for v in (t, k))
+    (tile, late_tile), (step, late_step) = (_counters(f"{v.name}_", kind) for v in (t, k))
     total, all_steps = _counter("all_steps", kind), Var("all_steps", kind)
     zero, one, trips = imm(0, kind), imm(1, kind), Var("trips", kind)
-    around = stmts_of(loop.body)
-    known = [x for x in around[: next(i for i, x in enumerate(around) if x.same_as(own))] if _is_name(x)]
-    named = [*known, Bind(trips, own.extent)]
-    sums = For(t, zero, loop.extent, ForKind.SERIAL, seq(named, _set(total, _value(total) + trips)), span=loop.span)
-    counters = [tile, late_tile, step, late_step, total]
-    next_tile = IfThenElse(tirx.EQ(k, trips - 1), seq(_set(tile, t + one), _set(step, zero)), _set(step, k + one), span=loop.span)
+    names, late = [Bind(t, _value(tile)), Bind(k, _value(step))], {tile: late_tile, step: late_step}
+    known = [x for x in body[: next(i for i, x in enumerate(body) if x.same_as(own))] if _is_name(x)]
+    adds: Stmt = seq(known, Bind(trips, own.extent), _set(total, _value(total) + trips))
+    next_tile, first, turn = [_set(tile, t + one), _set(step, zero)], [], None
+    if condition is not None:
+        turn, (turns, late_turns), (looks, late_looks) = Var("turn", kind), _counters("turns_", kind), _counters("looks_", kind)
+        names, late = [*names, Bind(turn, _value(turns))], {**late, turns: late_turns, looks: late_looks}
+        adds = seq(around, IfThenElse(condition, adds, None, span=loop.span))
+        found = _find_tile(loop, tile, looks, around, condition)
+        next_tile, first = [*next_tile, _set(turns, turn + one), found], [renew(found), _set(late_tile, _value(tile))]
+    sums = For(t, zero, loop.extent, ForKind.SERIAL, adds, span=loop.span)
+    counters = [*late, *late.values(), total]
     return _Numbers(
-        names=[Bind(t, _value(tile)), Bind(k, _value(step)), tile_op("assume", t < loop.extent)],
+        names=[*names, tile_op("assume", t < loop.extent)],
         last=trips - 1,
         steps=all_steps,
+        turn=turn,
         own_names=[Bind(trips, own.extent), tile_op("assume", k < trips)],
-        before=[*map(AllocBuffer, counters), *(_set(b, zero) for b in counters), renew(sums), Bind(all_steps, _value(total))],
-        further=[next_tile],
-        late={tile: late_tile, step: late_step},
+        before=[*map(AllocBuffer, counters), *(_set(b, zero) for b in counters), renew(sums), Bind(all_steps, _value(total)), *first],
+        further=[IfThenElse(tirx.EQ(k, trips - 1), seq(next_tile), _set(step, k + one), span=loop.span)],
+        late=late,
     )
+
+
+def _find_tile(loop: For, tile, looks, around: list, condition) -> Stmt:
+    """Adds to the number in `tile` until a condition holds of that tile, or there is none any more. looks: a scalar that is 1 until then."""
+    kind = dtype_of(looks)
+    zero, one, t = imm(0, kind), imm(1, kind), Var(loop.loop_var.name, kind)
+    this = substitute(seq(around, IfThenElse(condition, _set(looks, zero), _set(tile, t + one), span=loop.span)), {loop.loop_var: t})
+    look = seq(Bind(t, _value(tile)), IfThenElse(t < loop.extent, this, _set(looks, zero), span=loop.span))
+    return seq(_set(looks, one), renew(While(tirx.EQ(_value(looks), one), look, span=loop.span)))
+
+
+def _counters(name: str, dtype: str) -> tuple:
+    """A scalar of the early side and one of the late side."""
+    return tuple(_counter(name + side, dtype) for side in ("now", "late"))
 
 
 def _counter(name: str, dtype: str):
@@ -185,8 +216,8 @@ def _set(counter, value) -> Stmt:
     return BufferStore(counter, value, [imm(0)])
 
 
-def _without(s: For, annotation: str) -> dict:
-    return {k: v for k, v in dict(s.annotations).items() if k != annotation}
+def _without(s: For, *annotations: str) -> dict:
+    return {k: v for k, v in dict(s.annotations).items() if k not in annotations}
 
 
 class _Numbered(StmtMutator):
@@ -224,14 +255,15 @@ def _numbered_by(loop: For, body: Stmt, versioned: list) -> set:
     return {b for b, found in numbers.items() if found and all(_rotates(e, loop.loop_var) for e in found)}
 
 
-def _enough_for_two(loop: For, own: For, versioned: list) -> bool:
-    """True if what early and late statements of a loop over tiles share has versions for two tiles, or is the business of the loop inside, which
+def _enough_for_tiles(loop: For, own: For, versioned: list) -> bool:
+    """True if what early and late statements of a loop over tiles share has versions for all that are under way, or is the business of the loop inside, which
     numbers its versions through. `versioned`: what has versions at all."""
     found = [(uses_of(x), n) for x, n in with_lateness(loop)]
     written = set().union(*(u.writes for u, _ in found))
     early, late = (set().union(*(u.all for u, n in found if bool(n) == side)) for side in (False, True))
-    numbered = _numbered_by(own, loop, versioned) | _numbered_by(loop, loop, versioned)
-    return all(b in numbered and const_int(b.ty.shape[0]) > 1 for b in early & late & written)
+    of_steps, of_tiles = _numbered_by(own, loop, versioned), _numbered_by(loop, loop, versioned)
+    behind = int(loop.annotations[BEHIND])
+    return all(const_int(b.ty.shape[0]) > (behind if b in of_tiles else 1 if b in of_steps else inf) for b in early & late & written)
 
 
 def _rotates(e, var: Var) -> bool:
@@ -388,14 +420,14 @@ def _loads_in_time(body: list, late: list) -> bool:
 
 
 class _InStep(StmtMutator):
-    def __init__(self, loops: list, annotation: str):
-        self.loops, self.annotation = loops, annotation
+    def __init__(self, loops: list, annotations: tuple):
+        self.loops, self.annotations = loops, annotations
 
     def visit_For(self, s: For):
         new = self.generic(s)
         if s not in self.loops:
             return new
-        return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=_without(s, self.annotation), span=s.span)
+        return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=_without(s, *self.annotations), span=s.span)
 
 
 def with_less_skew(func: PrimFunc) -> tuple[PrimFunc, str] | None:
@@ -404,9 +436,9 @@ def with_less_skew(func: PrimFunc) -> tuple[PrimFunc, str] | None:
     loops = [s for s in statements(func.body) if isinstance(s, For)]
     skewed, chained = ([s for s in loops if a in s.annotations] for a in (SKEW, CHAINED))
     ways = (
-        ([s for s in skewed if not works_on_cube(s)], SKEW, "vector work of an iteration ends before that of the next one begins"),
-        (chained, CHAINED, "a tile ends before the next one begins"),
-        (skewed, SKEW, "cube and vector cores take turns in loops"),
+        ([s for s in skewed if not works_on_cube(s)], (SKEW,), "vector work of an iteration ends before that of the next one begins"),
+        (chained, (CHAINED, BEHIND), "a tile ends before the next one begins"),
+        (skewed, (SKEW,), "cube and vector cores take turns in loops"),
     )
     return next(((func.with_body(_InStep(loops, what)(func.body)), text) for loops, what, text in ways if loops), None)
 

@@ -1,0 +1,103 @@
+"""Tiles of sequences of different lengths, which are data, follow each other on a core without a pause."""
+
+import re
+
+import attention_cases as cases
+import numpy as np
+import pytest
+import strict
+import torch
+
+import tilelang_ascend as tilelang
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import For, IfThenElse, statements, stmts_of
+from tilelang_ascend.tile.uses import BEHIND, CHAINED
+from tilelang_ascend.transform import pipeline
+
+CHIP = "Ascend910B1"
+TILES = {"bM": 16, "bN": 16}
+LENGTHS = {
+    "mixed": ((40, 5, 90, 16), (40, 5, 90, 16)),
+    "nothing in between": ((33, 0, 0, 50), (33, 0, 0, 50)),
+    "the last are short": ((90, 1, 1, 1), (90, 1, 1, 1)),
+    "the first are empty": ((0, 0, 0, 70), (0, 0, 0, 70)),
+    "all are empty": ((0, 0, 0, 0), (0, 0, 0, 0)),
+    "more keys": ((20, 33, 1, 16), (150, 70, 300, 16)),
+    "queries without keys": ((40, 20, 33, 5), (0, 200, 0, 0)),
+    "keys without queries": ((40, 0, 33, 0), (40, 200, 33, 90)),
+}
+
+SQUARE = [name for name, (queries, keys) in LENGTHS.items() if all(n <= m for n, m in zip(queries, keys))]
+"""Under a causal mask the first rows of others have no key."""
+
+
+def arrays_of(case):
+    return {name: cases.to_numpy(x).copy() for name, x in case[1].items()}
+
+
+def chained(kernel) -> list[For]:
+    lowered = pipeline.lower(kernel.artifact.tile_ir, get_chip(kernel.artifact.chip), keep_stages=True)
+    (stage,) = [ir for name, ir in lowered.stages if name == "chain_tiles"]
+    return [s for s in statements(stage.body) if isinstance(s, For) and CHAINED in s.annotations]
+
+
+@pytest.fixture
+def two_cores():
+    """A chip of which kernels use two cores only."""
+    chip = get_chip(CHIP)
+    cores = chip.num_aic
+    object.__setattr__(chip, "num_aic", 2)
+    yield
+    object.__setattr__(chip, "num_aic", cores)
+
+
+def run(kernel, arrays):
+    out, result = strict.launch(kernel.artifact, strict.entries_of(kernel.artifact), arrays, {})
+    assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
+    return out
+
+
+@pytest.mark.parametrize("name, causal", [(name, causal) for name in LENGTHS for causal in (False, True) if not causal or name in SQUARE])
+def test_lengths(two_cores, monkeypatch, name, causal):
+    """Blocks behind the end of a sequence are passed over; one without any key still stores its zeros."""
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    torch.manual_seed(1)
+    cases.check(cases.ragged(*LENGTHS[name], 2, 32, causal=causal, **TILES), lambda kernel, arrays: run(tilelang.compile(kernel), arrays))
+
+
+@pytest.mark.parametrize("chip", ["a2", "a3", pytest.param("a5", marks=pytest.mark.slow)])
+def test_every_stage_and_the_text(chip):
+    torch.manual_seed(2)
+    case = cases.ragged((30, 0, 75), (60, 20, 75), 1, 32, causal=True, **TILES)
+    cases.check(case, lambda kernel, arrays: strict.run(tilelang.compile(kernel, target=chip), arrays))
+
+
+def test_a_condition_stays_around_the_tile(two_cores, monkeypatch):
+    """More than two tiles may be under way, as one may have a single step."""
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    kernel = tilelang.compile(cases.ragged((64, 64), (64, 64), 2, 32, **TILES)[0])
+    (loop,) = chained(kernel)
+    assert int(loop.annotations[BEHIND]) > 1
+    assert isinstance(stmts_of(loop.body)[-1], IfThenElse)
+
+
+def test_no_flag_is_needless(two_cores, monkeypatch):
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    torch.manual_seed(3)
+    case = cases.ragged((40, 0, 20, 33), (90, 0, 70, 33), 1, 32, **TILES)
+    kernel = tilelang.compile(case[0])
+    assert chained(kernel)
+    left = strict.surviving_mutants(kernel, arrays_of(case))
+    assert [x for x in left if "flag" in x] == []
+
+
+def test_cores_get_equal_work_where_rows_of_blocks_end_early():
+    """As many blocks of queries as cores: the same core had the last ones of every head, which short sequences leave out."""
+    lengths = (1000, 3072, 500, 2000, 1692)
+    total, ends = sum(lengths), np.cumsum([0, *lengths]).astype(np.int32)
+    make = cases.kernel_of("flash_attention/varlen.py", "flash_attention_varlen")
+    kernel = tilelang.compile(make(len(lengths), 4, 64, total, total, max(lengths), causal=True, bM=128, bN=128), out_idx=[5])
+    q = torch.zeros(total, 4, 64, dtype=torch.float16)
+    report = kernel.simulate(q, q, q, torch.from_numpy(ends), torch.from_numpy(ends), values=False, checks=False)
+    ends = [c.end_cycles for c in report.run.per_core if re.match("AIC", c.name)]
+    assert max(ends) < 1.25 * sum(ends) / len(ends)
