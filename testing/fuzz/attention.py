@@ -93,7 +93,13 @@ class Generator(Operands):
             else []
         )
         self.tensor("O", (self.m, d), "float32", "result"), self.tensor("M", (2 * self.m,), "float32", "result")
-        lines += [f"T.copy(o, O[bx * {bm}, 0])", f"T.copy(m, M[bx * {bm}])", f"T.copy(sum, M[{self.m} + bx * {bm}])"]
+        if self.chance(0.3):  # Blocks that store nothing may be left out.
+            there = self.pick(("i < L[bx + 2]", f"bx * {bm} + i < L[3]", "L[bx + 3] > 1"))
+            lines += [f"for i, j in T.Parallel({bm}, {d}):", f"    if {there}:", f"        O[bx * {bm} + i, j] = o[i, j]"]
+            for x, first in (("m", ""), ("sum", f"{self.m} + ")):
+                lines += [f"for i in T.Parallel({bm}):", f"    if {there}:", f"        M[{first}bx * {bm} + i] = {x}[i]"]
+        else:
+            lines += [f"T.copy(o, O[bx * {bm}, 0])", f"T.copy(m, M[bx * {bm}])", f"T.copy(sum, M[{self.m} + bx * {bm}])"]
         params = ", ".join(f"{name}: T.Tensor({shape}, '{dtype}')" for name, (shape, dtype, _) in self.params.items())
         return f"@T.prim_func\ndef kernel({params}):\n    with T.Kernel({self.blocks}) as bx:\n" + "".join(f"        {x}\n" for x in lines)
 
@@ -209,7 +215,6 @@ def random_models(seed: int):
         stack.enter_context(
             mock.patch.object(merge_steps, "LONG_STEPS", rng.choice((((64, 2),), ((48, 1), (96, 2)), merge_steps.LONG_STEPS)))
         )
-        stack.enter_context(mock.patch.object(merge_steps, "WORTH", rng.choice((1, 8))))
         yield
 
 

@@ -2,6 +2,8 @@
 
 import signal
 import sys
+import zlib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,17 @@ def pytest_collection():
     result = yield
     assert finders() == before, "a test module left a session open"
     return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of the cases of a test with the mark `one_in(n)`, all but an n-th part are slow: always the same ones, in no order."""
+    cases = defaultdict(list)
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        if mark is not None:
+            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (_, n), found in cases.items():
+        found.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        for item in found[-(-len(found) // n) :]:
+            item.add_marker("slow")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from ..ir import (
@@ -92,13 +94,13 @@ def end_of(stmt: Evaluate) -> tuple | None:
 
 @dataclass
 class Uses:
-    """Buffers read and written by a statement and everything below it."""
+    """Buffers read and written by a statement and everything below it. Those of a statement are frozen sets, which all who ask share."""
 
-    reads: set = field(default_factory=set)
-    writes: set = field(default_factory=set)
+    reads: Set = field(default_factory=set)
+    writes: Set = field(default_factory=set)
 
     @property
-    def all(self) -> set:
+    def all(self) -> Set:
         return self.reads | self.writes
 
 
@@ -142,38 +144,36 @@ def workspaces(body: Stmt) -> set:
     return {s.buffer for s in statements(body) if isinstance(s, AllocBuffer) and "workspace" in s.annotations}
 
 
+@lru_cache(maxsize=1 << 14)
 def own_uses(stmt: Stmt) -> Uses:
-    """Uses of the statement itself, without its children."""
-    uses = Uses()
+    """Uses of the statement itself, without its children. Every pass asks again about statements that the one before has left as they were."""
+    reads: set = set()
+    writes: set = set()
     record = work_of(stmt)
     if record is not None:
-        reads, writes = record.reads, record.writes
         for i, arg in enumerate(elements(stmt.value.args)):
             buffer = region_buffer(arg)
             if type(arg) is TensorRegion:
-                uses.reads |= {x.source for e in expr_children(arg) for x in loads_in(e)}
-                if i in reads:
-                    uses.reads.add(buffer)
-                if i in writes:
-                    uses.writes.add(buffer)
+                reads |= {x.source for e in expr_children(arg) for x in loads_in(e)}
+                if i in record.reads:
+                    reads.add(buffer)
+                if i in record.writes:
+                    writes.add(buffer)
             else:
-                uses.reads |= {x.source for x in loads_in(arg)}
-        return uses
-    for e in exprs(stmt):
-        uses.reads |= {x.source for x in loads_in(e)}
-    if isinstance(stmt, BufferStore):
-        uses.writes.add(stmt.buffer)
-    return uses
+                reads |= {x.source for x in loads_in(arg)}
+    else:
+        for e in exprs(stmt):
+            reads |= {x.source for x in loads_in(e)}
+        if isinstance(stmt, BufferStore):
+            writes.add(stmt.buffer)
+    return Uses(frozenset(reads), frozenset(writes))
 
 
+@lru_cache(maxsize=1 << 12)
 def uses_of(stmt: Stmt) -> Uses:
     """Uses of the statement and everything below it."""
-    total = Uses()
-    for s in statements(stmt):
-        u = own_uses(s)
-        total.reads |= u.reads
-        total.writes |= u.writes
-    return total
+    found = [own_uses(s) for s in statements(stmt)]
+    return Uses(frozenset().union(*(u.reads for u in found)), frozenset().union(*(u.writes for u in found)))
 
 
 def conflicts(a: Uses, b: Uses) -> set:

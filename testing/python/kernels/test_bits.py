@@ -11,6 +11,7 @@ N = 64
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+@pytest.mark.one_in(2)
 def test_counts(dtype):
     @T.prim_func
     def main(X: T.Tensor((N,), dtype), Ones: T.Tensor((2, N), dtype), Zeros: T.Tensor((2, N), "int32")):

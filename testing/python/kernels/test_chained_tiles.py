@@ -145,6 +145,7 @@ def two_cores():
 
 
 @pytest.mark.parametrize("tiles, trips", [(3, 2), (4, 3), (7, 4), (6, 5), (3, 6), (4, 7), (4, 1), (2, 4)])
+@pytest.mark.one_in(2)
 def test_tiles_of_a_core(two_cores, tiles, trips):
     """One to four tiles a core, as many on both of them or not, of any number of iterations."""
     func = kernel(tiles, trips)
@@ -157,6 +158,7 @@ def test_tiles_of_a_core(two_cores, tiles, trips):
 @pytest.mark.parametrize(
     "variant, fits", [("sums", False), ("queries twice", True), ("one more product", False), ("run time", False), ("few of its own", True)]
 )
+@pytest.mark.one_in(2)
 def test_what_is_in_the_way(two_cores, variant, fits):
     """What both halves read has a version for each tile under way. Products that end behind the loop, and loops without any iteration, are in the way."""
     func = kernel(5, 4, variant)
@@ -358,6 +360,7 @@ def causal(chip, fast, length=512, dim=32, block=32):
 
 
 @pytest.mark.parametrize("chip, fast", [(CHIP, False), ("a5", True)])
+@pytest.mark.one_in(2)
 def test_causal_attention(chip, fast, monkeypatch):
     """Long steps, of which the last one of a tile may have fewer keys; a tile has three of them or more, some of which may have none."""
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")

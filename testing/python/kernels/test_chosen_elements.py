@@ -60,6 +60,7 @@ def gather_and_scatter(size, dtype):
         (99_999, "bfloat16", False),
     ],
 )  # fmt: skip
+@pytest.mark.one_in(3)
 def test_elements(size, dtype, text):
     x, index = numbers(size, dtype), RNG.integers(0, size, M, dtype=np.int32)
     places = RNG.permutation(N)[:M].astype(np.int32)

@@ -437,6 +437,7 @@ def loops_around_transfers(kernel) -> int:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.one_in(3)
 def test_several_selections_in_one_nest(count, dynamic):
     """Cutting the nest does not make the room smaller that selections need."""
     x = np.random.default_rng(3).integers(-3, 6, 120).astype(np.float32)

@@ -159,6 +159,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
+@pytest.mark.one_in(2)
 def test_steps_of_a_loop(name):
     body, trips, n, blocks = STEPS[name]
     kernel, given = skew.kernel(body, trips, "a5"), skew.data(trips)

@@ -54,6 +54,7 @@ def softmax(rows, n, dtype=F32):
 
 
 @pytest.mark.parametrize("rows, n, dtype", [(1, 65536, F32), (2, 32768, F16), (1, 50257, F32), (3, 50021, F16)])
+@pytest.mark.one_in(3)
 def test_softmax(rows, n, dtype):
     x = RNG.standard_normal((2 * rows, n)).astype(dtype)
     got = run(softmax(rows, n, dtype), X=x, Y=np.zeros_like(x), text=False)["Y"]
@@ -152,6 +153,7 @@ QUICK_ADDITIONS = ("float16", "float32", "int8")
     "source, clear",
     [(s, True) for s in REDUCTIONS] + [pytest.param(s, False, marks=[] if s in QUICK_ADDITIONS else pytest.mark.slow) for s in REDUCTIONS],
 )
+@pytest.mark.one_in(3)
 def test_every_reduction(source, clear, small_ub):
     of = numpy_dtype(source)
     n = 110000 // of.itemsize
@@ -645,6 +647,7 @@ def test_an_element_chosen_by_data(way, dtype, chip, small_ub):
 
 
 @pytest.mark.parametrize("dtype", [F32, "int32", "int8"])
+@pytest.mark.one_in(3)
 def test_elements_picked_as_they_are(dtype, small_ub):
     """-0, NaN, infinities and the ends of integers; several of one row, whose places a tile holds."""
     n, k = 12001, 4

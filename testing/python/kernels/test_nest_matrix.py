@@ -71,6 +71,7 @@ ON_TILES = [c for c in CASES if c[2] != SHAPES[-1] and nest_cases.on_tiles(nest_
 
 
 @pytest.mark.parametrize("name, dtype, shape, index", sample(CASES, 60))
+@pytest.mark.one_in(2)
 def test_some_nests(name, dtype, shape, index):
     one(name, dtype, shape, index)
 

@@ -347,6 +347,7 @@ def test_blocks_that_may_store_anywhere_run_one_after_the_other():
 
 
 @pytest.mark.parametrize("dtype", EITHER)
+@pytest.mark.one_in(3)
 def test_nests_store_what_they_choose(dtype):
     """Under conditions, with gaps, to one row, transposed into odd columns, and reading what they stored."""
 
@@ -438,6 +439,7 @@ def put(buffer, i, value):
 
 
 @pytest.mark.parametrize("name", BYTES_AND_NUMBERS)
+@pytest.mark.one_in(3)
 def test_nests_use_bytes_under_several_names(name):
     """An iteration sees under one name what it has stored under another, in tiles and in tensors."""
     work = BYTES_AND_NUMBERS[name]
@@ -505,6 +507,7 @@ def test_workspaces_have_several_names():
 @pytest.mark.parametrize("dtype, start, size", [
     *(("float4_e2m1fn", *part) for part in [(1, 32), (1, 31), (2, 31), (7, 5), (6, 1), (7, 1)]), ("uint4", 1, 31), ("uint4", 7, 5),
 ])  # fmt: skip
+@pytest.mark.one_in(3)
 def test_parts_begin_and_end_anywhere(dtype, start, size):
     @T.prim_func
     def k(X: T.Tensor((8, 64), "float32"), Y: T.Tensor((8, 64), dtype), Z: T.Tensor((8, 64), dtype)):
@@ -654,6 +657,7 @@ def test_rows_of_a_larger_tensor(target):
 
 @pytest.mark.parametrize("dtype", EITHER)
 @pytest.mark.parametrize("n", [64, 63, 61])
+@pytest.mark.one_in(3)
 def test_rows_of_run_time_may_have_an_odd_length(dtype, n):
     m, width = T.dynamic("m n")
 
@@ -810,6 +814,7 @@ def test_tiles_longer_than_a_row_leave_what_is_behind_it_alone(target):
 
 
 @pytest.mark.parametrize("dtype", EITHER)
+@pytest.mark.one_in(3)
 def test_reductions_and_scans_give_numbers_of_4_bits(dtype):
     kinds = ("sum", "max", "min", "abssum", "absmax")
 

@@ -109,6 +109,7 @@ def _conversions():
 
 
 @pytest.mark.parametrize("dtype, source, target", _conversions())
+@pytest.mark.one_in(3)
 def test_numbers_are_rounded_or_wrap(dtype, source, target):
     """By elements, by a copy to a tile and by one to a tensor; kernels as Python agree."""
     n = 128
@@ -302,6 +303,7 @@ def factor(dtype, *shape):
 
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("a, b, c", PRODUCTS)
+@pytest.mark.one_in(3)
 def test_products_are_exact_but_for_the_order_of_sums(a, b, c, target):
     m, n, k, transposed = 32, 64, 96, a != "int8"
     shape = (n, k) if transposed else (k, n)

@@ -553,6 +553,7 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("how", ["inline", "name", "variable"])
 @pytest.mark.parametrize("form", OUTSIDE)
+@pytest.mark.one_in(3)
 def test_sums_that_wrapped_are_outside_of_tensors(form, how):
     """They counted as numbers without end, so that whatever was in front of a tensor was read, and stored to. The maximum of 0 and the least int32 is 0,
     whose negative is not the least of the negatives."""
@@ -788,6 +789,7 @@ def _growing(step, written_out=False):
     "step, target, written_out",
     [*((step, target, False) for step in (_fibonacci, _steps, _named, _halves) for target in ("a2", "a5")), (_fibonacci, "a2", True)],
 )
+@pytest.mark.one_in(3)
 def test_variables_that_grow_until_they_wrap(step, target, written_out):
     """Sums of several variables double, as one that is added to itself does, and a large step is a hash: none of them stays positive. Transfers at such
     places began in front of their tensor."""

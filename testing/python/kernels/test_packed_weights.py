@@ -52,6 +52,7 @@ DECODE = {
 
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("dtype", DECODE)
+@pytest.mark.one_in(2)
 def test_codes_of_weights_are_decoded_by_hand(dtype, target):
     decode, meaning, total = DECODE[dtype]
     m, n, k = 16, 32, 64
@@ -95,6 +96,7 @@ def test_bits_of_wide_numbers_stay_wide():
 
 
 @pytest.mark.parametrize("target", ["a2", "a5"])
+@pytest.mark.one_in(2)
 def test_groups_have_scales_and_packed_zero_points(target):
     """w4a16 with words of eight codes along K, zero points packed along N and stored less one, dynamic rows."""
     m, n, k, group = T.dynamic("m"), 64, 128, 32

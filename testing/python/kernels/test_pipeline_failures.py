@@ -146,6 +146,7 @@ def check_attention(n, stages=2, rows=N, target=None, masked=False, low=0, high=
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 6])
+@pytest.mark.one_in(2)
 def test_a_factor_is_overwritten_before_it_rescales(stages):
     """Look-ahead longer than the ring of factors: every step has another one."""
     check_attention(9, stages)
@@ -223,6 +224,7 @@ def there_and_back_values(a, start, stop):
 @pytest.mark.parametrize("stages, start, stop, launches", [
     (2, 0, 3, [(0, 0)]), (3, 0, 2, [(0, 0)]), (2, 2, 6, [(0, 0)]), (2, 0, None, [(0, 0), (0, 1), (0, 5)]), (3, None, None, [(3, 2), (2, 7)]),
 ])  # fmt: skip
+@pytest.mark.one_in(2)
 def test_iterations_lost_by_stages(stages, start, stop, launches):
     """Trips that stages do not divide, fewer than stages, a start that is not zero, an end known at run time."""
     a = whole(1, 8, N, N)
@@ -232,6 +234,7 @@ def test_iterations_lost_by_stages(stages, start, stop, launches):
         np.testing.assert_array_equal(out["Y"], there_and_back_values(a, *bounds))
 
 
+@pytest.mark.one_in(2)
 def test_many_blocks_share_a_workspace():
     """More blocks than cores, pipelined and serial: bit for bit."""
     blocks = 2 * get_chip("a2").num_aic + 1

@@ -60,6 +60,7 @@ def test_a_private_array_of_several_elements():
     np.testing.assert_array_equal(out["B"], a.reshape(16, 4)[:, ::-1].ravel() * 2)
 
 
+@pytest.mark.one_in(2)
 def test_a_loop_too_long_for_a_tile_reads_element_by_element():
     n = 50_000
 

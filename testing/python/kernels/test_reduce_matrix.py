@@ -130,6 +130,7 @@ def check(shape, dim, dtype, clear, keep):
 
 
 @pytest.mark.parametrize("dtype, shape, dim, clear, keep", list(cases()))
+@pytest.mark.one_in(3)
 def test_reductions(dtype, shape, dim, clear, keep):
     text = check(shape, dim, dtype, clear, keep)
     narrow_column = keep and dim % len(shape) == len(shape) - 1 or shape[dim % len(shape)] == 1
@@ -244,6 +245,7 @@ SCANS = [
 
 
 @pytest.mark.parametrize("dtype, shape, dim, reverse", SCANS)
+@pytest.mark.one_in(3)
 def test_scans(dtype, shape, dim, reverse):
     names = ["cumsum", "cummax"]
 
@@ -320,6 +322,7 @@ def test_sums_of_scans_have_the_range_of_the_result_and_become_integers_at_the_e
         ("bitxor", "int16", None),
     ],
 )
+@pytest.mark.one_in(3)
 def test_reducers_over_steps(op, dtype, replication):
     """Several T.Parallel nests, in a loop, accumulate into a row, a column and a single element."""
 

@@ -192,6 +192,7 @@ def test_a_constant_number_of_trips(trips):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 4])
+@pytest.mark.one_in(2)
 def test_a_number_of_trips_known_at_run_time(n):
     compiled = kernel(run_time)
     assert skewed(compiled)
@@ -292,6 +293,7 @@ def by_mask(chosen_by, tiles):
 
 
 @pytest.mark.parametrize("chosen_by", CHOICES)
+@pytest.mark.one_in(3)
 def test_blocks_that_data_chooses(chosen_by):
     """More tiles than cores, some without any block."""
     tiles = 60
@@ -312,6 +314,7 @@ def test_blocks_that_data_chooses(chosen_by):
     np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
 
 
+@pytest.mark.one_in(2)
 def test_loops_of_unknown_trips_behind_each_other(monkeypatch):
     """Each number of trips of one would meet each of the others, a thousand in all, if all were skewed."""
     seen = []

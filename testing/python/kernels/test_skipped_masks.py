@@ -118,6 +118,7 @@ def skipped(func, chip="a2") -> bool:
 
 
 @pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.one_in(2)
 def test_masks(mask):
     given, func = tensors(), scores(mask)
     got = strict.run(tilelang.compile(func), given)["Y"]
@@ -127,6 +128,7 @@ def test_masks(mask):
 
 
 @pytest.mark.parametrize("first", [0, 1, 47, 48, 49, 95, 144, 207, 208, 240])
+@pytest.mark.one_in(2)
 def test_steps_at_the_edge(first):
     """The last row and column that need the mask, and the first that do not, are those of the tile."""
     given = tensors()
@@ -183,6 +185,7 @@ BEHIND = {
 
 @pytest.mark.parametrize("between", ["", "seen"])
 @pytest.mark.parametrize("mask", BEHIND)
+@pytest.mark.one_in(2)
 def test_masks_behind_products(mask, between):
     at, reference, known = BEHIND[mask]
 

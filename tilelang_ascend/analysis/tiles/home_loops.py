@@ -31,35 +31,23 @@ FEW_TRIPS = 16
 """Loops over parts of tiles have no more iterations, of others these decide: they are looked at one by one."""
 
 
-class KnownUses:
-    """`uses_of` of statements, each computed once: the same ones are asked about every tile."""
-
-    def __init__(self):
-        self.known: dict = {}
-
-    def __call__(self, stmt: Stmt):
-        if stmt not in self.known:
-            self.known[stmt] = uses_of(stmt)
-        return self.known[stmt]
-
-
 def core_number(body: Stmt):
     """The variable with the number of the vector core, None in kernels whose vector cores do not share work."""
     binds = (s for s in statements(body) if isinstance(s, Bind) and op_name(s.value) == "ascend.get_sub_block_idx")
     return next((s.var for s in binds), None)
 
 
-def home_loops(stmt: Stmt, buffer, uses=uses_of, core=None) -> list[For]:
+def home_loops(stmt: Stmt, buffer, core=None) -> list[For]:
     """The loops whose iterations may each use a version of their own: innermost loops that together contain every access of
     `buffer` and each overwrite it first. Empty if there are none. `core`: see `core_number`."""
-    users = [s for s in _in_branches(stmt, buffer) if not isinstance(s, AllocBuffer) and buffer in uses(s).all]
+    users = [s for s in _in_branches(stmt, buffer) if not isinstance(s, AllocBuffer) and buffer in uses_of(s).all]
     loops = [s for s in users if isinstance(s, For) and not is_parallel(s)]
     if not users or len(loops) != len(users):
         return []
     homes: list[For] = []
     for s in loops:
-        inner = home_loops(s.body, buffer, uses, core)
-        if not inner and not overwritten_first(s.body, buffer, uses, core):
+        inner = home_loops(s.body, buffer, core)
+        if not inner and not overwritten_first(s.body, buffer, core):
             return []
         homes += inner or [s]
     return homes
@@ -75,14 +63,14 @@ def _in_branches(stmt: Stmt, buffer):
             yield s
 
 
-def overwritten_first(body: Stmt, buffer, uses=uses_of, core=None) -> bool:
+def overwritten_first(body: Stmt, buffer, core=None) -> bool:
     """True if each run of `body` writes all of `buffer` before reading any of it, or does not use it."""
     whole = stmts_of(body)
-    users = [s for s in whole if not isinstance(s, AllocBuffer) and buffer in uses(s).all]
-    runs = _under_conditions(users, uses(body).writes)
+    users = [s for s in whole if not isinstance(s, AllocBuffer) and buffer in uses_of(s).all]
+    runs = _under_conditions(users, uses_of(body).writes)
     if runs is not None:
-        return all(overwritten_first(seq(run), buffer, uses, core) for run in runs)
-    return _filled_first(whole, buffer, uses, core, []) is True
+        return all(overwritten_first(seq(run), buffer, core) for run in runs)
+    return _filled_first(whole, buffer, core, []) is True
 
 
 def _under_conditions(stmts: list, writes: set) -> list | None:
@@ -100,16 +88,16 @@ def _under_conditions(stmts: list, writes: set) -> list | None:
     return None if None in runs else runs
 
 
-def _filled_first(body: list, buffer, uses, core, boxes: list) -> bool | None:
+def _filled_first(body: list, buffer, core, boxes: list) -> bool | None:
     """The same of what follows writes to `boxes`, which are added to; None if the end comes before all is written."""
     for s in body:
-        found = uses(s)
+        found = uses_of(s)
         if buffer not in found.all:
             continue
         known = _known_to_run(s) if buffer in found.writes else None
         if known is not None:
             for now in known:
-                filled = False if now is None else _filled_first(now, buffer, uses_of, core, boxes)
+                filled = False if now is None else _filled_first(now, buffer, core, boxes)
                 if filled is not None:
                     return filled
             continue

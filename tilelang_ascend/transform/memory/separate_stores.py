@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ...analysis.index.coverage import whole_store
 from ...analysis.tiles.core_kinds import crosses
-from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
+from ...analysis.tiles.home_loops import core_number, home_loops, versioned_buffers
 from ...ir import (
     BufferStore,
     For,
@@ -32,7 +32,7 @@ from ...ir import (
     structural_equal,
     substitute,
 )
-from ...tile.uses import COUNT, IN_ORDER, loads_in, moved_regions
+from ...tile.uses import COUNT, IN_ORDER, loads_in, moved_regions, uses_of
 from ...tileop.base.layout import tile_bytes
 
 MOST_BYTES = 4096
@@ -41,25 +41,25 @@ MOST_BYTES = 4096
 
 def separate_stores(func: PrimFunc) -> PrimFunc:
     """Apply to a mapped Tile IR function."""
-    uses, core = KnownUses(), core_number(func.body)
+    core = core_number(func.body)
     moves: dict[For, dict] = {}
     new: dict = {}
     for b in versioned_buffers(func.body):
         if scope_of(b) != "shared.ub" or tile_bytes(b) > MOST_BYTES:
             continue
-        for home in home_loops(func.body, b, uses, core):
-            change = _change_of(stmts_of(home.body), b, uses)
+        for home in home_loops(func.body, b, core):
+            change = _change_of(stmts_of(home.body), b)
             if change is not None:
                 new.setdefault(b, decl_buffer(list(b.ty.shape), dtype_of(b), f"{b.name}_out", scope="shared.ub"))
                 moves.setdefault(home, {})[b] = change
     return func.with_body(redeclared(_Separate(moves, new)(func.body), {b: [b, own] for b, own in new.items()})) if moves else func
 
 
-def _change_of(body: list[Stmt], b, uses) -> int | None:
+def _change_of(body: list[Stmt], b) -> int | None:
     """Position of the last statement that writes to `b`, if it makes each element from the one in its place, and `b` goes from GM to it and
     from it to GM."""
-    users = [k for k, s in enumerate(body) if b in uses(s).all]
-    last = max(k for k in users if b in uses(body[k]).writes)
+    users = [k for k, s in enumerate(body) if b in uses_of(s).all]
+    last = max(k for k in users if b in uses_of(body[k]).writes)
     behind = [k for k in users if k > last]
     loaded = any(_moves(body[k], b, 1) for k in users if k < last)
     stored = bool(behind) and all(_moves(body[k], b, 0) for k in behind)

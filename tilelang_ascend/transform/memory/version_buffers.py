@@ -19,7 +19,7 @@ from collections import Counter
 from functools import lru_cache
 
 from ...analysis.tiles.core_kinds import crosses, uses_cube
-from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
+from ...analysis.tiles.home_loops import core_number, home_loops, versioned_buffers
 from ...analysis.tiles.own_slices import OwnSlices, own_slices
 from ...ir import (
     AllocBuffer,
@@ -88,7 +88,7 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
     """buffer -> (versions that help, loop variables that number them, versions it cannot do without); at most `limit` versions besides. Every
     attempt to fit a function asks again: the answers for a few bodies are kept."""
     out = {}
-    moved, uses, core = transferred(body), KnownUses(), core_number(body)
+    moved, core = transferred(body), core_number(body)
     crossing = _crossing(body)
     sliced = slices_of(body)
     if uses_cube(body):
@@ -101,12 +101,12 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
             out[b] = (slices.count, [loop.loop_var for loop in slices.loops], slices.count)
             continue
         # What only the vector pipe touches is used in order: a second version would let nothing overlap.
-        loops = home_loops(body, b, uses, core)
+        loops = home_loops(body, b, core)
         if scope_of(b) == "shared.ub" and b not in moved:
-            loops = [loop for loop in loops if distance(loop, b, uses)]
+            loops = [loop for loop in loops if distance(loop, b)]
         # Tiles that follow each other have versions only where their halves meet.
-        loops = [loop for loop in loops if CHAINED not in loop.annotations or distance(loop, b, uses)]
-        required = max((distance(loop, b, uses) + 1 for loop in loops), default=1)
+        loops = [loop for loop in loops if CHAINED not in loop.annotations or distance(loop, b)]
+        required = max((distance(loop, b) + 1 for loop in loops), default=1)
         ways = b in crossing or not on_chip(b)
         n = max(required, max((_versions_in(loop, b, moved, limit, loop.loop_var in parts, ways) for loop in loops), default=1))
         if ways:
@@ -125,13 +125,13 @@ def _crossing(body: Stmt) -> frozenset:
 @lru_cache(maxsize=4)
 def slices_of(body: Stmt) -> dict[object, OwnSlices]:
     """Tile -> its slices, of those whose versions these are: not of tiles that late statements share with early ones of an iteration behind."""
-    uses, core = KnownUses(), core_number(body)
-    return {b: x for b, x in own_slices(body).items() if not any(distance(loop, b, uses) for loop in home_loops(body, b, uses, core))}
+    core = core_number(body)
+    return {b: x for b, x in own_slices(body).items() if not any(distance(loop, b) for loop in home_loops(body, b, core))}
 
 
-def distance(loop: For, buffer, uses) -> int:
+def distance(loop: For, buffer) -> int:
     """Iterations after which a statement that `rotate_loops` will run late finds in `buffer` what an early one left, 0 if none does."""
-    found = {n for s, n in with_lateness(loop) if buffer in uses(s).all}
+    found = {n for s, n in with_lateness(loop) if buffer in uses_of(s).all}
     late = max(found, default=0) - min(found, default=0)
     return min(late, int(loop.annotations[BEHIND])) if CHAINED in loop.annotations else late
 

@@ -22,7 +22,7 @@ from typing import Callable
 
 from ...analysis.index.value_facts import at_loops
 from ...analysis.tiles.core_kinds import crosses, works_on_cube
-from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
+from ...analysis.tiles.home_loops import core_number, home_loops, versioned_buffers
 from ...ir import AllocBuffer, Bind, For, IfThenElse, PrimFunc, Stmt, StmtMutator, While, const_int, exprs, scope_of, statements, stmts_of
 from ...tile import ASSUME, is_op
 from ...tile.conditions import is_lasting
@@ -30,26 +30,10 @@ from ...tile.jumps import may_leave
 from ...tile.uses import BEHIND, CHAINED, INDEPENDENT, Uses, conflict, is_output, lateness, on_chip, tile_of, uses_of
 
 
-def lateness_around(loop: For, homes: dict, workspaces: set, constant: Callable, trips: dict) -> tuple[list[int], int] | None:
-    """(Iterations of the loop inside by which each statement of a tile of a persistent loop may be late, tiles by which it may be); None if tiles cannot be
-    chained. `homes`: the loops that number versions of a buffer. constant: does an expression read nothing the function writes? trips: loop -> the
-    least number of iterations it surely has, up to those its late statements are behind."""
-    names, condition, body = tile_of(loop)
-    inner = [s for s in body if isinstance(s, For) and any(lateness(s)) and works_on_cube(s)]
-    if const_int(loop.extent) == 1 or const_int(loop.min) != 0 or not constant(loop.extent) or len(inner) != 1:
-        return None
-    (own,) = inner
-    if not trips[own] or const_int(own.min) != 0 or not all(_plain(s, s is own, constant) for s in (*names, *body)):
-        return None
-    if condition is not None and not constant(condition):
-        return None
-    offsets = _offsets(loop, own, body, homes, workspaces)
-    return None if offsets is None else (offsets, -(-max(lateness(own)) // trips[own]))
-
-
-def _offsets(loop: For, own: For, body: list, homes: dict, workspaces: set) -> list[int] | None:
+def _offsets(loop: For, own: For, body: list, homes: dict) -> list[int] | None:
     """By how many iterations of `own`, the loop inside, each statement of a tile (`body`) may be late; None if its late half may not run beside the early one
-    of the next tile."""
+    of the next tile. homes: the loops that number versions of a buffer."""
+    workspaces = {b for b in homes if not on_chip(b)}
     uses, late = {s: uses_of(s) for s in body}, max(lateness(own))
     sides = _sides(stmts_of(own.body), lateness(own))
     before, behind = body[: body.index(own)], body[body.index(own) + 1 :]
@@ -122,11 +106,13 @@ def _plain(s: Stmt, is_own: bool, constant: Callable) -> bool:
 
 class _Chain(StmtMutator):
     def __init__(self, func: PrimFunc):
-        self.func, body = func, func.body
-        uses, core = KnownUses(), core_number(body)
-        self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body)}
-        self.workspaces = {b for b in self.homes if not on_chip(b)}
-        self.written = uses_of(body).writes
+        self.func, self.written = func, uses_of(func.body).writes
+
+    @cached_property
+    def homes(self) -> dict:
+        """Buffer -> the loops that number its versions."""
+        body, core = self.func.body, core_number(self.func.body)
+        return {b: home_loops(body, b, core) for b in versioned_buffers(body)}
 
     @cached_property
     def trips(self) -> dict:
@@ -138,8 +124,23 @@ class _Chain(StmtMutator):
         """True for expressions that read nothing the function writes."""
         return is_lasting(e, self.written)
 
+    def lateness_around(self, loop: For) -> tuple[list[int], int] | None:
+        """(Iterations of the loop inside by which each statement of a tile of a persistent loop may be late, tiles by which it may be); None if tiles cannot
+        be chained."""
+        names, condition, body = tile_of(loop)
+        inner = [s for s in body if isinstance(s, For) and any(lateness(s)) and works_on_cube(s)]
+        if const_int(loop.extent) == 1 or const_int(loop.min) != 0 or not self.constant(loop.extent) or len(inner) != 1:
+            return None
+        (own,) = inner
+        if not self.trips[own] or const_int(own.min) != 0 or not all(_plain(s, s is own, self.constant) for s in (*names, *body)):
+            return None
+        if condition is not None and not self.constant(condition):
+            return None
+        offsets = _offsets(loop, own, body, self.homes)
+        return None if offsets is None else (offsets, -(-max(lateness(own)) // self.trips[own]))
+
     def visit_For(self, s: For):
-        found = lateness_around(s, self.homes, self.workspaces, self.constant, self.trips) if INDEPENDENT in s.annotations else None
+        found = self.lateness_around(s) if INDEPENDENT in s.annotations else None
         if found is None:
             return s
         offsets, behind = found

@@ -12,7 +12,7 @@ Requires: mapped Tile IR with the annotations of `skew_stages`. Ensures: workspa
 from __future__ import annotations
 
 from ...analysis.index.known_lets import known_lets
-from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
+from ...analysis.tiles.home_loops import core_number, home_loops, versioned_buffers
 from ...ir import (
     For,
     PrimFunc,
@@ -39,9 +39,9 @@ MOST_PLACES = 16
 
 def _places(body: Stmt) -> dict:
     """Workspace -> the one with more places, and its numbers."""
-    uses, core, known = KnownUses(), core_number(body), known_lets(body)
+    core, known = core_number(body), known_lets(body)
     by_element = {x.source for s in statements(body) for e in exprs(s) for x in loads_in(e)}
-    homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body) if not on_chip(b) and b not in by_element}
+    homes = {b: home_loops(body, b, core) for b in versioned_buffers(body) if not on_chip(b) and b not in by_element}
     found: dict = {}
     for around in (s for s in statements(body) if isinstance(s, For) and any(lateness(s))):
         rounds = max(lateness(around)) + 1

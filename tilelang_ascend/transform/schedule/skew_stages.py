@@ -25,12 +25,13 @@ iterations each statement of the body is late.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from typing import Any, Callable
 
 from ...analysis.index.known_lets import known_lets
 from ...analysis.tiles.core_kinds import CUBE_SCOPES, crosses
-from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
+from ...analysis.tiles.home_loops import core_number, home_loops, versioned_buffers
 from ...errors import location_of
 from ...ir import (
     AllocBuffer,
@@ -77,6 +78,9 @@ WORTH_TRIPS = 4
 """An unknown number of trips that is always smaller is not worth the branches."""
 
 
+IN_STEP = "what one kind of core makes in an iteration, the other needs in the next one"
+
+
 @dataclass(frozen=True)
 class Obstacle:
     """Why no statement of a loop can run late. `span`: of the statement that forbids it."""
@@ -85,9 +89,9 @@ class Obstacle:
     span: Any = None
 
 
-def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> list[int] | Obstacle | None:
-    """Iterations by which each statement of a loop is late; why not, if the body does not allow it; None if nothing is to be gained. `own`: buffers
-    that every iteration overwrites first, and nothing else uses. `known`: what lets are worth. `constant`: whether an expression reads
+def offsets_of(loop: For, find_own: Callable, known: sym.Analyzer, constant: Callable) -> list[int] | Obstacle | None:
+    """Iterations by which each statement of a loop is late; why not, if the body does not allow it; None if nothing is to be gained. `find_own` gives
+    buffers that every iteration overwrites first, and nothing else uses. `known`: what lets are worth. `constant`: whether an expression reads
     nothing the function writes."""
     body = stmts_of(loop.body)
     if is_parallel(loop) or const_int(loop.extent) in (0, 1):
@@ -108,6 +112,9 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> 
             late = _as_late_as_possible(_as_accumulators(late, uses, pairs), stages, sides, pairs)
     else:
         late = _behind_results(body, pairs)
+    if not any(late):
+        return Obstacle(IN_STEP)
+    own = find_own()
     alone, late = late, _together(late, own, uses, pairs)
     products = [conditions.has_product(s) for s in body]
     early = any(is_product and not n for is_product, n in zip(products, late))
@@ -121,7 +128,7 @@ def _carried(body: list[Stmt], late: list[int], own: set, pairs: list) -> Obstac
         kept = sorted(b.name for b in shared - own)
         if late[j] > late[i] and kept:
             return Obstacle(f"'{kept[0]}' goes from iteration to iteration", body[j].span)
-    return Obstacle("what one kind of core makes in an iteration, the other needs in the next one")
+    return Obstacle(IN_STEP)
 
 
 def _together(late: list[int], own: set, uses: list[Uses], pairs: list) -> list[int]:
@@ -290,10 +297,14 @@ def _goes_round(loop: For) -> bool:
 
 class _Skew(StmtMutator):
     def __init__(self, body: Stmt, notes: list):
-        self.notes = notes
-        uses, core = KnownUses(), core_number(body)
+        self.notes, self.body = notes, body
         self.known, self.written = known_lets(body), uses_of(body).writes
-        self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body)}
+
+    @cached_property
+    def homes(self) -> dict:
+        """Buffer -> the loops that number its versions."""
+        core = core_number(self.body)
+        return {b: home_loops(self.body, b, core) for b in versioned_buffers(self.body)}
 
     def constant(self, e) -> bool:
         """True for expressions that read nothing the function writes, such as lengths and tables of pages."""
@@ -317,9 +328,10 @@ class _Skew(StmtMutator):
 
     def visit_For(self, s: For):
         whole = self.generic(s)
-        own = {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)}
         new = self.divided(whole)
-        offsets = offsets_of(new, own, self.known, self.constant)
+        offsets = offsets_of(
+            new, lambda: {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)}, self.known, self.constant
+        )
         if isinstance(offsets, Obstacle):
             self.tell(s, offsets)
         if not isinstance(offsets, list):
