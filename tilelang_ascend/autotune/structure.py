@@ -17,6 +17,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -434,7 +435,7 @@ def _is_place(e) -> bool:
 
 def _is_chained(body: Stmt) -> bool:
     """True if some gemm multiplies what comes from the result of one, whatever the order of the statements is."""
-    flows: list[tuple[set, set]] = []
+    flows: list[tuple[Set, Set]] = []
     results: set = set()
     inputs: set = set()
 
