@@ -1,7 +1,8 @@
 """Attention-class kernels, as GPU users write them, on the machine model: simulated time against the busiest unit's least time.
 
 attention_cases.py has kernels and sizes, attention_bounds.py the bounds. Fast math, as in upstream's scripts. Launch overhead is left out. A bound by
-the Fixpipe hangs on its 40 bytes a cycle, which are fitted: the last columns are bound and time with 20 % more of them.
+the Fixpipe hangs on its 40 bytes a cycle, which are fitted: the last columns are bound and time with 20 % more of them. The forward with tiles of 128x128 is
+there written by hand, too (handwritten/flash_attention.py), in the same run.
 """
 
 import argparse
@@ -31,6 +32,7 @@ class Result:
     other_took: float
     other_bound: float
     seconds: float
+    by_hand: float | None
 
     @property
     def share(self) -> float:
@@ -55,15 +57,17 @@ def measure(case: Case) -> Result:
     bound, unit = least(case.work, case.tasks)
     other, _ = least(case.work, case.tasks, fixpipe=40 * FASTER)
     faster = report.replay(Scale("rate", 1 / FASTER, pipe="FIX"))
-    return Result(case, report.simulated_us - launch, bound, unit, report.occupancy, faster - launch, other, seconds)
+    by_hand = case.by_hand() if case.by_hand else None
+    return Result(case, report.simulated_us - launch, bound, unit, report.occupancy, faster - launch, other, seconds, by_hand)
 
 
 def text(r: Result) -> str:
     """One line."""
     busy = ", ".join(f"{pipe} {100 * part:.0f}%" for pipe, part in sorted(r.busy.items(), key=lambda x: -x[1])[:3])
+    by_hand = f"; by hand {r.by_hand:.1f} us, {r.by_hand / r.took:.2f} of its speed" if r.by_hand else ""
     return (
         f"{'  ' if r.reached else '! '}{r.case.name}: simulated {r.took:.1f} us, bound {r.bound:.1f} us ({r.unit}), {r.share:.2f} of it, goal {r.goal}; "
-        f"busy {busy}; Fixpipe at {40 * FASTER:.0f} B: {r.other_took:.1f} us, {r.other_bound / r.other_took:.2f}; compiled in {r.seconds:.1f} s"
+        f"busy {busy}; Fixpipe at {40 * FASTER:.0f} B: {r.other_took:.1f} us, {r.other_bound / r.other_took:.2f}; compiled in {r.seconds:.1f} s{by_hand}"
     )
 
 

@@ -652,6 +652,12 @@ def check(scores: str, size: Size) -> machine.RunResult:
     return result
 
 
+def timed(size: Size, scores: str = "float16"):
+    """The result of a run without values."""
+    arrays = [np.empty(size.heads * size.seq * DIM, np.float16) for _ in range(4)]
+    return run(size, scores, arrays, machine.SimOptions.time_only(warm=True))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--heads", type=int, default=3)
@@ -663,10 +669,8 @@ def main():
     if args.check:
         check(args.scores, Size(1, 2560, 6))
         return
-    size = Size(args.heads, args.seq, args.cores)
-    arrays = [np.empty(size.heads * size.seq * DIM, np.float16) for _ in range(4)]
     start = time.process_time()
-    result = run(size, args.scores, arrays, machine.SimOptions.time_only(warm=True))
+    result = timed(Size(args.heads, args.seq, args.cores), args.scores)
     print(f"{result.simulated_us - result.launch_us:.1f} us simulated; {time.process_time() - start:.1f} s")
     print(result.text())
 
