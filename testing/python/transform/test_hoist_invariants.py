@@ -125,3 +125,22 @@ def test_what_is_made_alike_is_made_once():
     assert len(added) == 2 and added[0].same_as(added[1])
     assert sum(b.name == added[0].name for b in (s.buffer for s in statements(hoisted.body) if isinstance(s, AllocBuffer))) == 1
     assert len([s for s in statements(hoisted.body) if isinstance(s, AllocBuffer)]) == 2
+
+
+def test_what_may_have_no_value_in_front_of_a_branch_stays():
+    """`more` is filled in front of the loop, under a condition of its own."""
+    x, z, a, lanes, more, k = (
+        K.gm("x", 1 << 16, "float32"),
+        K.gm("z", 1 << 16, "float32"),
+        K.ub("a", N),
+        K.ub("lanes", N),
+        K.ub("more", N),
+        K.var(),
+    )
+    chosen = if_then(
+        tirx.EQ(tirx.floormod(k, 3), 1),
+        seq(intrin("muls", K.at(lanes), K.at(more), 2.0, N), intrin("add", K.at(a), K.at(a), K.at(lanes), N)),
+    )
+    body = seq(if_then(k < 7, seq(K.load_ub(K.at(a), K.at(x, k * N), N), chosen)), if_then(k >= 1, K.store_ub(K.at(z, k * N), K.at(a), N)))
+    func = K.kernel([x, z], [a, lanes, more], seq(intrin("duplicate", K.at(more), 2.0, N), loop(k, 8, body)))
+    assert hoist_invariants(func, CHIP) is func

@@ -90,16 +90,20 @@ class _Invariants:
 
     def loops_to_leave(self, makers: list[Instr]) -> list[Loop]:
         out: list[Loop] = []
-        (small,) = {self.is_small(a) for a in makers[-1].accesses if a.write}
+        small = self.is_small(makers)
         loop = _around(makers[0], small)
         while isinstance(loop, Loop) and isinstance(loop.stmt, For) and all(self.invariant(m, loop) for m in makers):
             out.append(loop)
             loop = _around(loop, small)
         return out
 
-    @staticmethod
-    def is_small(a) -> bool:
-        return math.prod(map(const_int, a.buffer.ty.shape)) * itemsize(dtype_of(a.buffer)) <= SMALL_BYTES
+    def is_small(self, makers: list[Instr]) -> bool:
+        """True for little that is made of nothing else than what moves, too: in front of a branch, others may have no value yet."""
+        made = _made_by(makers[0])
+        moving = [made, *(buffer for buffer, *_ in self.made), *self.alike]
+        if any(a.read and not any(a.buffer.same_as(b) for b in moving) for m in makers for a in m.accesses):
+            return False
+        return math.prod(map(const_int, made.ty.shape)) * itemsize(dtype_of(made)) <= SMALL_BYTES
 
     def invariant(self, maker: Instr, loop: Loop) -> bool:
         """True if every iteration of `loop` finds the same operands, and the result belongs to the loop alone."""

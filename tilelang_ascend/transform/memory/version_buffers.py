@@ -83,12 +83,19 @@ def transferred(body: Stmt) -> dict:
     return directions
 
 
+@lru_cache(maxsize=8)
+def _homes(body: Stmt) -> dict:
+    """Buffer -> the loops that may number its versions, whatever their number."""
+    core = core_number(body)
+    return {b: home_loops(body, b, core) for b in versioned_buffers(body)}
+
+
 @lru_cache(maxsize=4)
 def wanted_versions(body: Stmt, limit: int) -> dict:
     """buffer -> (versions that help, loop variables that number them, versions it cannot do without); at most `limit` versions besides. Every
     attempt to fit a function asks again: the answers for a few bodies are kept."""
     out = {}
-    moved, core = transferred(body), core_number(body)
+    moved = transferred(body)
     crossing = _crossing(body)
     sliced = slices_of(body)
     if uses_cube(body):
@@ -96,12 +103,12 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
     parts = {
         x.loop_var for s in statements(body) if isinstance(s, For) and any(lateness(s)) for x in stmts_of(s.body) if isinstance(x, For)
     }
-    for b in versioned_buffers(body):
+    for b, homes in _homes(body).items():
         if (slices := sliced.get(b)) is not None:
             out[b] = (slices.count, [loop.loop_var for loop in slices.loops], slices.count)
             continue
         # What only the vector pipe touches is used in order: a second version would let nothing overlap.
-        loops = home_loops(body, b, core)
+        loops = homes
         if scope_of(b) == "shared.ub" and b not in moved:
             loops = [loop for loop in loops if distance(loop, b)]
         # Tiles that follow each other have versions only where their halves meet.
@@ -125,8 +132,8 @@ def _crossing(body: Stmt) -> frozenset:
 @lru_cache(maxsize=4)
 def slices_of(body: Stmt) -> dict[object, OwnSlices]:
     """Tile -> its slices, of those whose versions these are: not of tiles that late statements share with early ones of an iteration behind."""
-    core = core_number(body)
-    return {b: x for b, x in own_slices(body).items() if not any(distance(loop, b) for loop in home_loops(body, b, core))}
+    homes = _homes(body)
+    return {b: x for b, x in own_slices(body).items() if not any(distance(loop, b) for loop in homes[b])}
 
 
 def distance(loop: For, buffer) -> int:
