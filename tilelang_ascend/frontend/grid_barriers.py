@@ -4,8 +4,8 @@ Before:  for bx in grid(24): n = bx * 2; part[bx] = f(A[bx]); sync_grid; s = sum
 After:   for bx in grid(24): n = bx * 2; part[bx] = f(A[bx])
          for bx in grid(24): n = bx * 2; s = sum(part); B[bx] = s + n
 
-Memory that is not global ends with a block: what a tile or a variable holds behind the barrier has to be written there. Names are worked out again, unless
-they read what the block changes, before or behind it.
+Memory that is not global ends with a block: what a tile or a variable holds behind the barrier has to be written there. Workspaces outlive the launch:
+they are made in front of it. Names are worked out again, unless they read what the block changes, before or behind it.
 """
 
 from __future__ import annotations
@@ -62,9 +62,14 @@ def _launches(grid: For) -> list[Stmt]:
     while is_grid_axis(inner.body):
         inner = inner.body
     parts: list[list[Stmt]] = [[]]
-    for s in stmts_of(inner.body):
+    stmts = stmts_of(inner.body)
+    views = {s.value.args[0].source for s in stmts if is_op(s, VIEW)}
+    workspaces = [s for s in stmts if isinstance(s, AllocBuffer) and scope_of(s.buffer) in ("global", "") and s.buffer not in views]
+    for s in stmts:
         if _is_barrier(s):
             parts.append([])
+            continue
+        if s in workspaces:
             continue
         if (inside := next((x for x in statements(s) if _is_barrier(x)), None)) is not None:
             raise UnsupportedConstruct(
@@ -78,7 +83,7 @@ def _launches(grid: For) -> list[Stmt]:
     for part in others:
         launches.append(renew(_around(grid, _needed(part, before, written) + part)))
         before += part
-    return launches
+    return [*workspaces, *launches]
 
 
 def _around(axis: For, stmts: list[Stmt]) -> For:

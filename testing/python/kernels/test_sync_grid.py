@@ -98,6 +98,32 @@ def test_views_in_front_hold_behind():
     np.testing.assert_array_equal(out["Y"], np.broadcast_to(np.repeat([4.0, 5.0], N // 2), (BLOCKS, N)))
 
 
+def test_a_workspace_of_the_block_outlives_the_barrier():
+    """It is memory of the launch, as one made in front of it is; one that views alone use, too."""
+
+    @T.prim_func
+    def main(A: T.Tensor((BLOCKS, N), F32), Y: T.Tensor((BLOCKS, N), F32)):
+        with T.Kernel(BLOCKS) as bx:
+            flat = T.alloc_global((BLOCKS * N,), F32)
+            rows = T.view(flat, (BLOCKS, N))
+            a = T.alloc_shared((N,), F32)
+            T.copy(A[bx, :], a)
+            for i in T.Parallel(N):
+                a[i] = a[i] * 2
+            T.copy(a, rows[bx, :])
+            T.sync_grid()
+            T.copy(rows[(bx + 1) % BLOCKS, :], a)
+            more = T.alloc_global((BLOCKS, N), F32)
+            T.copy(a, more[bx, :])
+            T.sync_grid()
+            T.copy(more[(bx + 1) % BLOCKS, :], a)
+            T.copy(a, Y[bx, :])
+
+    a = np.random.default_rng(0).integers(-9, 9, (BLOCKS, N)).astype(np.float32)
+    out = run(main, A=a, Y=np.zeros_like(a))
+    np.testing.assert_array_equal(out["Y"], np.roll(a * 2, -2, 0))
+
+
 def refused(body, match, line):
     with pytest.raises(UnsupportedConstruct, match=match) as caught:
 
