@@ -107,6 +107,9 @@ def fit(value, dtype: str):
 def _rounded(value, dtype: str) -> float:
     if dtype == "float64":
         return float(value)
+    if type(value) is int and 1 << 53 < abs(value) < 1 << 64:
+        # NumPy makes a float64 of an integer of Python first: it would be rounded twice.
+        value = float(np.array(value, np.uint64 if value > 0 else np.int64).astype(np.float32)) if value >= -(1 << 63) else value
     if dtype == "float32" or dtype == "float16":
         try:
             return float(numpy_dtype(dtype).type(value))

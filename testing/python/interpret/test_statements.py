@@ -724,6 +724,25 @@ def test_copies_of_negative_floats_into_unsigned_integers_wrap(dtype):
     check(k, {"A": a, "B": np.zeros(32, dtype), "C": np.zeros(32, dtype)}, {"B": want, "C": want})
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_wide_integers_become_floats_by_one_rounding(dtype):
+    """2**62 + 2**38 + 1 lies above the middle of two float32 numbers, which a float64 cannot tell."""
+
+    @T.prim_func
+    def k(A: T.Tensor((N,), dtype), B: T.Tensor((N,), f32)):
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                B[i] = T.cast(A[i], f32)
+
+    a = np.full(N, 2**62 + 2**38 + 1, dtype)
+    a[:4] = 2**62 + 2**38, 2**63 - 1, 2**53 + 1, 2**24 + 1
+    if dtype == "int64":
+        a[4:7] = -a[7], -(2**63), -(2**62) - 2**38
+    b = zeros(N)
+    interpret.run(k, a, b)
+    np.testing.assert_array_equal(b, a.astype(f32))
+
+
 def test_choices_and_negations_have_the_dtype_of_the_language():
     """Of `a if c else b` plain Python sees one side only, and `not c` is a constant to it."""
 
