@@ -4,7 +4,7 @@ import pytest
 import sync_kernels as K
 
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import For, if_then, intrin, loop, op_name, seq, statements, stmts_of
+from tilelang_ascend.ir import Bind, For, const_int, if_then, imm, intrin, loop, op_name, seq, statements, stmts_of
 from tilelang_ascend.transform.lower.distribute_loops import distribute_loops
 
 CHIP = get_chip("a2")
@@ -14,7 +14,7 @@ N, TRIPS = 1024, 4
 class Kernel:
     """`body(k)` in a loop over k that loads `x`, folds it to `b` and that to `c`, of which each iteration has 16 elements in `y`."""
 
-    def __init__(self, last, behind=(), large=False):
+    def __init__(self, last, behind=(), large=False, named=False):
         self.x, self.z = K.gm("x", 1 << 16, "float32"), K.gm("z", 1 << 16, "float32")
         self.a, self.y = K.ub("a", N, 2), K.ub("y", 64)
         self.b, self.c = K.ub("b", 512 if large else 128), K.ub("c", 64)
@@ -27,7 +27,9 @@ class Kernel:
         )
         stores = [make(self) for make in behind]
         end = seq(*stores, K.store_ub(K.at(self.z), K.at(self.y), 64))
-        self.func = K.kernel([self.x, self.z], [self.a, self.b, self.c, self.y], seq(loop(self.k, TRIPS, body), end))
+        trips = K.var() if named else TRIPS
+        name = Bind(trips, imm(TRIPS)) if named else None
+        self.func = K.kernel([self.x, self.z], [self.a, self.b, self.c, self.y], seq(name, loop(self.k, trips, body), end))
 
 
 def second(k):
@@ -73,6 +75,14 @@ def test_the_last_steps_of_a_reduction_go_behind():
     loops, outside = parts(Kernel(chain).func)
     assert loops == [["copy_gm_to_ub", "block_reduce_sum"], ["adds"]]
     assert outside == ["block_reduce_sum", "copy_ub_to_gm"], "as many repeats as all iterations have"
+
+
+def test_the_number_of_iterations_has_a_name():
+    """As where a variable is set once: what it stands for is known."""
+    new = distribute_loops(Kernel(chain, named=True).func, CHIP)
+    left, behind = (s for s in stmts_of(new.body) if isinstance(s, For))
+    assert (names(left.body), names(behind.body)) == (["copy_gm_to_ub", "block_reduce_sum"], ["adds"])
+    assert const_int(behind.extent) == TRIPS and names(new.body) == ["block_reduce_sum", "copy_ub_to_gm"]
 
 
 def test_repeats_with_gaps_between_iterations_stay_a_loop():

@@ -71,11 +71,12 @@ def distribute_loops(func: PrimFunc, chip) -> PrimFunc:
 
 @dataclass(frozen=True)
 class _Tail:
-    """What a loop leaves for later: statements, the bytes of temporaries that get a copy for each iteration, and how many iterations at either end do
-    without."""
+    """What a loop leaves for later: statements, the bytes of temporaries that get a copy for each iteration, how many iterations the loop has, which may be
+    what a name stands for, and how many of them at either end do without."""
 
     stmts: list
     copies: dict
+    trips: int
     first: int = 0
     last: int = 0
 
@@ -85,8 +86,9 @@ class _Tail:
         begin = loop.min + imm(self.first, dtype_of(loop.loop_var)) if low is None else imm(low + self.first, dtype_of(loop.loop_var))
         return loop.loop_var if const_int(begin) == 0 else loop.loop_var - begin
 
-    def iterations(self, loop: For) -> int:
-        return const_int(loop.extent) - self.first - self.last
+    @property
+    def iterations(self) -> int:
+        return self.trips - self.first - self.last
 
 
 class _Tails:
@@ -116,8 +118,8 @@ class _Tails:
                 copies |= more
         if not tail or not _is_last(tail, nodes):
             return None
-        found = _Tail([i.stmt for i in tail], {b: self.bytes_of(b) for b in copies}, *_ends(tail[0], loop))
-        return found if found.iterations(loop.stmt) > 1 else None
+        found = _Tail([i.stmt for i in tail], {b: self.bytes_of(b) for b in copies}, loop.trip, *_ends(tail[0], loop))
+        return found if found.iterations > 1 else None
 
     def copies_for(self, instr: Instr, tail: list[Instr], inside: set, loop: Loop) -> set | None:
         """Temporaries that need copies if `instr` goes behind the loop in front of `tail`; None if it cannot go there."""
@@ -205,7 +207,7 @@ class _Distribute(StmtMutator):
             for b, nbytes in tail.copies.items():
                 each = nbytes // itemsize(dtype_of(b))
                 self.number[b] = tail.number(loop) * imm(each)
-                self.new[b] = decl_buffer([1, each * tail.iterations(loop)], dtype_of(b), b.name, scope=scope_of(b))
+                self.new[b] = decl_buffer([1, each * tail.iterations], dtype_of(b), b.name, scope=scope_of(b))
 
     def visit_AllocBuffer(self, s: AllocBuffer):
         return AllocBuffer(self.new[s.buffer], annotations=dict(s.annotations), span=s.span) if s.buffer in self.new else s
@@ -215,7 +217,7 @@ class _Distribute(StmtMutator):
             return self.generic(s)
         tail = self.tails[s]
         # Loops start at 0.
-        runs = For(s.loop_var, s.min, imm(tail.iterations(s), dtype_of(s.extent)), s.kind, s.body, span=s.span)
+        runs = For(s.loop_var, s.min, imm(tail.iterations, dtype_of(s.extent)), s.kind, s.body, span=s.span)
         behind = [_of_all(runs, _later(self.generic(x), s.loop_var, tail.first)) for x in tail.stmts]
         return [self.generic(s), *behind]
 
