@@ -74,6 +74,9 @@ def exprs(stmt: Stmt) -> list:
     return []
 
 
+LONGEST_INDEX = 256
+"""Nodes of an index with its names written out. Names that each stand for several of the one before, as those of a hash do, double at every step."""
+
 _FIELDS = ("a", "b", "value", "condition", "true_value", "false_value", "var", "body")
 _fields: dict[type, tuple[str, ...]] = {}
 """Which of `_FIELDS` hold sub-expressions in nodes of a type: every expression of a kernel is walked many times."""
@@ -113,6 +116,24 @@ def walk_expr(e, fn: Callable) -> None:
         return
     for child in expr_children(e):
         walk_expr(child, fn)
+
+
+def nodes_in(e) -> int:
+    """How many nodes an expression has as a tree."""
+    found = 0
+
+    def see(_):
+        nonlocal found
+        found += 1
+
+    walk_expr(e, see)
+    return found
+
+
+def written_out(name: Bind, lets: dict):
+    """What a name stands for, with the names in `lets` written out; the name itself if that is too long to be an index."""
+    value = substitute_expr(name.value, lets)
+    return name.var if nodes_in(value) > LONGEST_INDEX else value
 
 
 def free_vars(e) -> set:
@@ -307,6 +328,6 @@ def redeclared(stmt: Stmt, new: dict) -> Stmt:
 
 
 __all__ = [
-    "StmtMutator", "Substitute", "children", "drop_allocs", "expr_children", "exprs", "free_vars", "is_leaf", "map_children",
-    "redeclared", "renew", "statements", "substitute", "substitute_expr", "walk", "walk_expr",
+    "LONGEST_INDEX", "StmtMutator", "Substitute", "children", "drop_allocs", "expr_children", "exprs", "free_vars", "is_leaf", "map_children", "nodes_in",
+    "redeclared", "renew", "statements", "substitute", "substitute_expr", "walk", "walk_expr", "written_out",
 ]  # fmt: skip

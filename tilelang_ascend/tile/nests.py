@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir import (
+    LONGEST_INDEX,
     Bind,
     Break,
     BufferStore,
@@ -17,6 +18,7 @@ from ..ir import (
     expr_children,
     exprs,
     is_if_then_else,
+    nodes_in,
     parallel_nest,
     statements,
     stmts_of,
@@ -77,7 +79,7 @@ class _InlineBinds(StmtMutator):
         mapping, out = {}, []
         for s in block.seq:
             s = substitute(s, mapping) if mapping else s
-            if isinstance(s, Bind) and "int" in dtype_of(s.var) and not loads_in(s.value):
+            if isinstance(s, Bind) and "int" in dtype_of(s.var) and not loads_in(s.value) and nodes_in(s.value) <= LONGEST_INDEX:
                 mapping[s.var] = s.value
             else:
                 out.append(self.visit(s))
@@ -85,7 +87,7 @@ class _InlineBinds(StmtMutator):
 
 
 def inline_index_binds(body: Stmt) -> Stmt:
-    """`n = b * 128 + i; C[n] = A[n]` with `n` written out, so that indices show their loop variables."""
+    """`n = b * 128 + i; C[n] = A[n]` with `n` written out, so that indices show their loop variables. Names of what is too long to be an index stay."""
     return _InlineBinds()(body)
 
 

@@ -15,6 +15,8 @@ from ...ir import Call, IntImm, TensorLoad, Var, dtype_of, expr_children, imm, i
 from .sums import SUMS, reader
 
 INF = math.inf
+DEEPEST = 6
+"""Quotients and remainders within each other that are looked into: each may stand for several of the one inside."""
 NOWHERE: Mapping = MappingProxyType({})
 
 RANGE_OF_CALL = {
@@ -34,14 +36,16 @@ class Atom:
         arg, modulus: operand and constant of `mod` and `div`.
         varies: loop variables (as `loop` atoms) whose iteration may change the value.
         range: lowest and highest value of an opaque atom.
+        depth: how many of `mod` and `div` stand within each other.
     """
 
-    __slots__ = ("kind", "expr", "arg", "modulus", "varies", "range")
+    __slots__ = ("kind", "expr", "arg", "modulus", "varies", "range", "depth")
 
     def __init__(self, kind: str, expr, varies: frozenset = frozenset(), arg: Linear | None = None, modulus: int = 0):
         self.kind, self.expr, self.arg, self.modulus = kind, expr, arg, modulus
         self.varies = frozenset((self,)) if kind == "loop" else varies
         self.range = (-INF, INF)
+        self.depth = 0 if arg is None else 1 + max((a.depth for a in arg.terms), default=0)
 
     def evaluate(self, env: dict) -> int | None:
         """Value with `env` (atom -> int), None when a needed atom has no value."""
@@ -257,6 +261,8 @@ class LinearForms:
             return Linear(arg.const % modulus if kind == "mod" else arg.const // modulus)
         if modulus == 1:
             return ZERO if kind == "mod" else arg
+        if max(a.depth for a in arg.terms) >= DEEPEST:
+            return None
         key = (kind, arg, modulus, _unsigned_bits(expr))  # Sums without signs wrap before they are divided.
         atom = self._atoms.get(key)
         if atom is None:

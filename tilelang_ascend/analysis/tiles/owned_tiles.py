@@ -15,6 +15,7 @@ from ...ir import (
     statements,
     structural_equal,
     substitute_expr,
+    written_out,
 )
 from ...tile.uses import loads_in, own_uses, workspaces
 from ..index.affine import affine
@@ -32,7 +33,7 @@ class OwnedTiles:
         self.lets: dict = {}
         for s in everything:
             if isinstance(s, Bind):
-                self.lets[s.var] = substitute_expr(s.value, self.lets)
+                self.lets[s.var] = written_out(s, self.lets)
         self.private = workspaces(func.body)
         self.users: dict = {}
         for s in everything:

@@ -31,6 +31,7 @@ from ...ir import (
     statements,
     substitute_expr,
     tirx,
+    written_out,
 )
 from ...ir.grids import is_grid_axis
 from ...tile.jumps import may_leave
@@ -61,7 +62,7 @@ class _Checker:
         if isinstance(s, BufferStore):
             self.access(s.buffer, [(i, 1) for i in s.indices], s)
         elif isinstance(s, Bind):
-            self.lets[s.var] = substitute_expr(s.value, self.lets)
+            self.lets[s.var] = written_out(s, self.lets)
         elif isinstance(s, For):
             self.loop(s)
 

@@ -34,6 +34,7 @@ from ....ir import (
     structural_equal,
     substitute_expr,
     tirx,
+    written_out,
 )
 from ....isa import lookup
 from ....isa.units import BLOCK_BYTES, MAX_REPEAT, REPEAT_BYTES
@@ -105,7 +106,9 @@ def _store(nest: Nest) -> BufferStore | None:
         return None
     known: dict = {}
     for s in names:
-        known[s.var] = substitute_expr(s.value, known)
+        known[s.var] = written_out(s, known)
+        if known[s.var].same_as(s.var):
+            return None
     return BufferStore(last.buffer, substitute_expr(last.value, known), [substitute_expr(i, known) for i in last.indices], span=last.span)
 
 

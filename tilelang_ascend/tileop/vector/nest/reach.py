@@ -22,6 +22,7 @@ from ....ir import (
     structural_equal,
     substitute_expr,
     sym,
+    written_out,
 )
 from ....tile.uses import loads_in, on_chip
 from .nest import Nest
@@ -62,7 +63,7 @@ def _lets(body: Stmt) -> dict:
     lets: dict = {}
     for s in statements(body):
         if isinstance(s, Bind):
-            lets[s.var] = substitute_expr(s.value, lets)
+            lets[s.var] = written_out(s, lets)
     return lets
 
 

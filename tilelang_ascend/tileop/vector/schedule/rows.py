@@ -26,6 +26,7 @@ from ....ir import (
     imm,
     itemsize,
     map_children,
+    nodes_in,
     op_name,
     reinterpret,
     seq,
@@ -46,6 +47,8 @@ from .elements import fill_outside, flag_at, load_elements, store_elements
 
 _MAX_ROW_BYTES = 65535
 """Length of one block of a padded transfer that every generation takes (doc: DataCopyPad)."""
+LONGEST_ROW = 4096
+"""Nodes of what the scalar unit computes for each row with the names of the nest written out; of names of names there is no end."""
 
 
 @dataclass(eq=False)
@@ -140,7 +143,7 @@ def _inlined(exprs, index):
         if any(v not in exprs.lets for v in found):
             break
         index = substitute_expr(index, {v: exprs.lets[v] for v in found})
-        if any(v in exprs.stored for v in _variables(index)):
+        if nodes_in(index) > LONGEST_ROW or any(v in exprs.stored for v in _variables(index)):
             break
     raise Unsupported("the row is chosen by a variable that changes inside the nest")
 

@@ -288,10 +288,20 @@ class Values:
 
     def _reads(self, n: Node, buffer) -> bool:
         """True when evaluating `n`, as far as it has not been, reads `buffer`."""
-        if n in self.views:
-            return self.views[n].buffer.same_as(buffer)
-        place = None if n in self.bound else source(n)
-        return place is not None and place.buffer.same_as(buffer) or any(self._reads(a, buffer) for a in n.args)
+        left, seen = [n], {n}
+        while left:
+            n = left.pop()
+            if n in self.views:
+                if self.views[n].buffer.same_as(buffer):
+                    return True
+                continue
+            place = None if n in self.bound else source(n)
+            if place is not None and place.buffer.same_as(buffer):
+                return True
+            more = [a for a in n.args if a not in seen]
+            seen.update(more)
+            left += more
+        return False
 
     def _run(self, name: str, out: View, args, axes, scalars=(), **attrs) -> None:
         """Emit an instruction; operands it cannot address are realigned once."""
