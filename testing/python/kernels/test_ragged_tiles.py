@@ -1,6 +1,7 @@
 """Tiles of sequences of different lengths, which are data, follow each other on a core without a pause."""
 
 import re
+from functools import lru_cache
 
 import attention_cases as cases
 import numpy as np
@@ -9,6 +10,7 @@ import strict
 import torch
 
 import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import For, IfThenElse, statements, stmts_of
 from tilelang_ascend.tile.uses import BEHIND, CHAINED
@@ -102,3 +104,66 @@ def test_cores_get_equal_work_where_rows_of_blocks_end_early():
     report = kernel.simulate(q, q, q, torch.from_numpy(ends), torch.from_numpy(ends), values=False, checks=False)
     ends = [c.end_cycles for c in report.run.per_core if re.match("AIC", c.name)]
     assert max(ends) < 1.25 * sum(ends) / len(ends)
+
+
+N = 16
+
+
+@lru_cache(maxsize=None)
+def with_a_table(tiles, most, inside):
+    """Softmax of tile t over the n[t] blocks of keys from block Start[At[t]] on, which the loop, or what is in front of it, looks up."""
+
+    @T.prim_func
+    def k(
+        Q: T.Tensor((tiles * N, N), "float16"), K: T.Tensor((most * N, N), "float16"), At: T.Tensor((tiles,), "int32"),
+        Start: T.Tensor((tiles,), "int32"), n: T.Tensor((tiles,), "int32"), Y: T.Tensor((tiles * N, N), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(tiles) as t:
+            q, x, p = T.alloc_shared((N, N), "float16"), T.alloc_shared((N, N), "float16"), T.alloc_shared((N, N), "float16")
+            s, o = T.alloc_fragment((N, N), "float32"), T.alloc_fragment((N, N), "float32")
+            m, old, r, now, total = (T.alloc_fragment((N,), "float32") for _ in range(5))
+            T.copy(Q[t * N, 0], q)
+            T.fill(o, 0.0)
+            T.fill(total, 0.0)
+            T.fill(m, -T.infinity("float32"))
+            first = 0 if inside else At[t]
+            for k in T.serial(n[t]):
+                begin = Start[At[t]] if inside else first
+                T.copy(K[(begin + k) * N, 0], x)
+                T.gemm(q, x, s, transpose_B=True, clear_accum=True)
+                T.copy(m, old)
+                T.reduce_max(s, m, dim=1, clear=False)
+                for i in T.Parallel(N):
+                    r[i] = T.exp(old[i] - m[i])
+                for i, j in T.Parallel(N, N):
+                    s[i, j] = T.exp(s[i, j] - m[i])
+                T.reduce_sum(s, now, dim=1)
+                for i in T.Parallel(N):
+                    total[i] = total[i] * r[i] + now[i]
+                T.copy(s, p)
+                for i, j in T.Parallel(N, N):
+                    o[i, j] *= r[i]
+                T.gemm(p, x, o)
+            for i, j in T.Parallel(N, N):
+                o[i, j] = T.if_then_else(total[i] == 0, 5.0, o[i, j] / total[i])
+            T.copy(o, Y[t * N, 0])
+
+    return k
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_a_step_without_keys_looks_up_may_lie_outside(inside):
+    """The places of tiles without steps lie outside of the table."""
+    steps, most = (2, 0, 9, 0, 5), 20
+    rng = np.random.default_rng(0)
+    q, keys = ((rng.standard_normal((rows * N, N)) / 4).astype(np.float16) for rows in (len(steps), most))
+    at = np.array([1, 10**9, 3, -5, 2], np.int32) if inside else np.array([0, 0, 4, 0, 9], np.int32)
+    start = np.array([7, 0, 9, 4, 1], np.int32)
+    arrays = {"Q": q, "K": keys, "At": at, "Start": start, "n": np.array(steps, np.int32), "Y": np.zeros((len(steps) * N, N), np.float32)}
+    out = strict.run(tilelang.compile(with_a_table(len(steps), most, inside)), arrays)["Y"]
+    for t, n in enumerate(steps):
+        begin = int(start[at[t]] if inside else at[t]) if n else 0
+        x = keys[begin * N : (begin + n) * N].astype(np.float64)
+        p = np.exp(q[t * N : (t + 1) * N].astype(np.float64) @ x.T)
+        want = p @ x / p.sum(axis=1, keepdims=True) if n else np.full((N, N), 5.0)
+        np.testing.assert_allclose(out[t * N : (t + 1) * N], want, rtol=0, atol=4e-3)
