@@ -176,6 +176,12 @@ def uses_of(stmt: Stmt) -> Uses:
     return Uses(frozenset().union(*(u.reads for u in found)), frozenset().union(*(u.writes for u in found)))
 
 
+def forget_uses() -> None:
+    """Drops what is known of the statements of a kernel, and with it the statements."""
+    own_uses.cache_clear()
+    uses_of.cache_clear()
+
+
 def conflicts(a: Uses, b: Uses) -> set:
     """Buffers because of which two statements, of whom these are the uses, must keep their order."""
     return a.writes & b.all | a.reads & b.writes
@@ -242,6 +248,7 @@ __all__ = [
     "conflicts",
     "covers_whole",
     "end_of",
+    "forget_uses",
     "is_atomic",
     "is_buffer_var",
     "is_element_atomic",

@@ -5,6 +5,7 @@ Between `NESTS` and `CORES` several ways are tried: tiles as they are or in part
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Callable
@@ -17,6 +18,7 @@ from ..errors import OutOfMemory, TilelangAscendError, UnsupportedConstruct, loc
 from ..ir import AllocBuffer, IRModule, PrimFunc, const_int, scope_of, statements, structural_equal
 from ..ir.functions import launches
 from ..isa.base import SCOPES, Space
+from ..tile.uses import forget_uses
 from .canonicalize.bind_elements import bind_elements
 from .canonicalize.check_bounds import check_bounds
 from .canonicalize.drop_continues import drop_continues
@@ -252,7 +254,8 @@ def lower(
     context = Context(chip, options or Options(), keep_stages, times=times)
     functions: dict = {}
     memory_maps = []
-    with PAUSED_COLLECTOR:
+    with PAUSED_COLLECTOR, ExitStack() as after:
+        after.callback(forget_uses)
         modules = launches(run((LAUNCHES,), func, context))
         for k, module in enumerate(modules):
             (part,) = module.functions.values()
