@@ -134,16 +134,6 @@ def check(out, tiles, trips, variant=""):
     np.testing.assert_allclose(out["L"], length, rtol=1e-5, atol=1e-5)
 
 
-@pytest.fixture
-def two_cores():
-    """A chip of which kernels use two cores only."""
-    chip = get_chip(CHIP)
-    cores = chip.num_aic
-    object.__setattr__(chip, "num_aic", 2)
-    yield
-    object.__setattr__(chip, "num_aic", cores)
-
-
 @pytest.mark.parametrize("tiles, trips", [(3, 2), (4, 3), (7, 4), (6, 5), (3, 6), (4, 7), (4, 1), (2, 4)])
 @pytest.mark.one_in(2)
 def test_tiles_of_a_core(two_cores, tiles, trips):

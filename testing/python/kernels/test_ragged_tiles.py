@@ -43,16 +43,6 @@ def chained(kernel) -> list[For]:
     return [s for s in statements(stage.body) if isinstance(s, For) and CHAINED in s.annotations]
 
 
-@pytest.fixture
-def two_cores():
-    """A chip of which kernels use two cores only."""
-    chip = get_chip(CHIP)
-    cores = chip.num_aic
-    object.__setattr__(chip, "num_aic", 2)
-    yield
-    object.__setattr__(chip, "num_aic", cores)
-
-
 def run(kernel, arrays):
     out, result = strict.launch(kernel.artifact, strict.entries_of(kernel.artifact), arrays, {})
     assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
