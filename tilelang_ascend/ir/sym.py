@@ -14,7 +14,7 @@ from tvm import sym as _sym
 
 from .base import FloatImm, IntImm, Range, Var, tirx
 from .build import dtype_of, itemsize
-from .visit import LONGEST_INDEX, expr_children, map_children, substitute_expr, walk_expr
+from .visit import LONGEST_INDEX, expr_children, map_children, nodes_in, substitute_expr
 
 ProofStrength = _sym.ProofStrength
 
@@ -44,24 +44,13 @@ class Analyzer:
             known = Range.from_min_extent(self._told(value.min), self._told(value.extent))
         else:
             known = self._told(value)
-            size = self._written_out(known)
-            if size > LONGEST_INDEX and var not in self._sizes:  # What TVM wrote out before it goes on to write out.
-                # TVM writes names out wherever they stand.
+            size = nodes_in(known, self._sizes)
+            if size > LONGEST_INDEX and var not in self._sizes:
+                # TVM writes names out wherever they stand, and goes on to with what it has written out before.
                 self._analyzer.update(var, self._analyzer.const_int_bound(known), allow_override)
                 return
             self._sizes[var] = size
         self._analyzer.bind(var, known, allow_override)
-
-    def _written_out(self, e) -> int:
-        """Nodes of an expression with names written out, as far as TVM does that."""
-        size = 0
-
-        def see(x):
-            nonlocal size
-            size += self._sizes.get(x, 1) if isinstance(x, Var) else 1
-
-        walk_expr(e, see)
-        return size
 
     def between(self, var: Var, low: int, high: int) -> None:
         """`var` is a number from `low` to `high`. Unlike a range, which has an extent, that can be said of any numbers of its dtype."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Callable
 
 from .base import (
@@ -118,13 +120,13 @@ def walk_expr(e, fn: Callable) -> None:
         walk_expr(child, fn)
 
 
-def nodes_in(e) -> int:
-    """How many nodes an expression has as a tree."""
+def nodes_in(e, names: Mapping = MappingProxyType({})) -> int:
+    """How many nodes an expression has as a tree. names: variable -> the nodes it counts for, if that is not one."""
     found = 0
 
-    def see(_):
+    def see(x):
         nonlocal found
-        found += 1
+        found += names.get(x, 1) if names and isinstance(x, Var) else 1
 
     walk_expr(e, see)
     return found

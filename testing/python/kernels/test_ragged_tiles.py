@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import strict
 import torch
+from test_attention_bad_input import arrays_of, launched
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -16,7 +17,6 @@ from tilelang_ascend.ir import For, IfThenElse, statements, stmts_of
 from tilelang_ascend.tile.uses import BEHIND, CHAINED
 from tilelang_ascend.transform import pipeline
 
-CHIP = "Ascend910B1"
 TILES = {"bM": 16, "bN": 16}
 LENGTHS = {
     "mixed": ((40, 5, 90, 16), (40, 5, 90, 16)),
@@ -33,20 +33,10 @@ SQUARE = [name for name, (queries, keys) in LENGTHS.items() if all(n <= m for n,
 """Under a causal mask the first rows of others have no key."""
 
 
-def arrays_of(case):
-    return {name: cases.to_numpy(x).copy() for name, x in case[1].items()}
-
-
 def chained(kernel) -> list[For]:
     lowered = pipeline.lower(kernel.artifact.tile_ir, get_chip(kernel.artifact.chip), keep_stages=True)
     (stage,) = [ir for name, ir in lowered.stages if name == "chain_tiles"]
     return [s for s in statements(stage.body) if isinstance(s, For) and CHAINED in s.annotations]
-
-
-def run(kernel, arrays):
-    out, result = strict.launch(kernel.artifact, strict.entries_of(kernel.artifact), arrays, {})
-    assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
-    return out
 
 
 @pytest.mark.parametrize("name, causal", [(name, causal) for name in LENGTHS for causal in (False, True) if not causal or name in SQUARE])
@@ -55,7 +45,9 @@ def test_lengths(two_cores, monkeypatch, name, causal):
     """Blocks behind the end of a sequence are passed over; one without any key still stores its zeros."""
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     torch.manual_seed(1)
-    cases.check(cases.ragged(*LENGTHS[name], 2, 32, causal=causal, **TILES), lambda kernel, arrays: run(tilelang.compile(kernel), arrays))
+    cases.check(
+        cases.ragged(*LENGTHS[name], 2, 32, causal=causal, **TILES), lambda kernel, arrays: launched(tilelang.compile(kernel), arrays)
+    )
 
 
 @pytest.mark.parametrize("chip", ["a2", "a3", pytest.param("a5", marks=pytest.mark.slow)])

@@ -36,6 +36,7 @@ from ...ir import (
     is_buffer_var,
     itemsize,
     map_children,
+    nodes_in,
     op_name,
     statements,
     stmts_of,
@@ -140,7 +141,7 @@ class ValueFacts:
         value = self.now(value)
         self._values[var] = value
         expanded = self._expand(value)
-        if _size(expanded) <= MAX_NODES:
+        if nodes_in(expanded) <= MAX_NODES:
             self._expanded[var] = expanded
 
     def bind_range(self, var: Var, extent) -> None:
@@ -321,10 +322,6 @@ def _factor(e, v: Var) -> float:
     if isinstance(e, tirx.LShift) and parts[0]:
         return math.inf
     return 0 if isinstance(e, tirx.FloorMod) and not parts[1] else max(parts, default=0)
-
-
-def _size(e) -> int:
-    return 1 + sum(_size(x) for x in expr_children(e))
 
 
 def walk_with_facts(body: Stmt, facts: ValueFacts, see) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -162,6 +164,13 @@ def _all_read(s: Stmt, buffer, core) -> list:
 
 def _inside(box, boxes: list) -> bool:
     return box is not None and any(all(low <= a and b <= high for (a, b), (low, high) in zip(box, other)) for other in boxes)
+
+
+@lru_cache(maxsize=8)
+def all_home_loops(body: Stmt) -> dict:
+    """Tile buffer or workspace -> its `home_loops`. Several passes ask about the same body, and every attempt to fit it again."""
+    core = core_number(body)
+    return {b: home_loops(body, b, core) for b in versioned_buffers(body)}
 
 
 def versioned_buffers(body: Stmt) -> list:

@@ -100,8 +100,8 @@ class _Invariants:
     def is_small(self, makers: list[Instr]) -> bool:
         """True for little that is made of nothing else than what moves, too: in front of a branch, others may have no value yet."""
         made = _made_by(makers[0])
-        moving = [made, *(buffer for buffer, *_ in self.made), *self.alike]
-        if any(a.read and not any(a.buffer.same_as(b) for b in moving) for m in makers for a in m.accesses):
+        moving = {made, *(buffer for buffer, *_ in self.made), *self.alike}
+        if any(a.read and a.buffer not in moving for m in makers for a in m.accesses):
             return False
         return math.prod(map(const_int, made.ty.shape)) * itemsize(dtype_of(made)) <= SMALL_BYTES
 

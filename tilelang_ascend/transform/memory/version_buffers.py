@@ -19,7 +19,7 @@ from collections import Counter
 from functools import lru_cache
 
 from ...analysis.tiles.core_kinds import crosses, uses_cube
-from ...analysis.tiles.home_loops import core_number, home_loops, versioned_buffers
+from ...analysis.tiles.home_loops import all_home_loops, versioned_buffers
 from ...analysis.tiles.own_slices import OwnSlices, own_slices
 from ...ir import (
     AllocBuffer,
@@ -83,13 +83,6 @@ def transferred(body: Stmt) -> dict:
     return directions
 
 
-@lru_cache(maxsize=8)
-def _homes(body: Stmt) -> dict:
-    """Buffer -> the loops that may number its versions, whatever their number."""
-    core = core_number(body)
-    return {b: home_loops(body, b, core) for b in versioned_buffers(body)}
-
-
 @lru_cache(maxsize=4)
 def wanted_versions(body: Stmt, limit: int) -> dict:
     """buffer -> (versions that help, loop variables that number them, versions it cannot do without); at most `limit` versions besides. Every
@@ -103,7 +96,7 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
     parts = {
         x.loop_var for s in statements(body) if isinstance(s, For) and any(lateness(s)) for x in stmts_of(s.body) if isinstance(x, For)
     }
-    for b, homes in _homes(body).items():
+    for b, homes in all_home_loops(body).items():
         if (slices := sliced.get(b)) is not None:
             out[b] = (slices.count, [loop.loop_var for loop in slices.loops], slices.count)
             continue
@@ -132,7 +125,7 @@ def _crossing(body: Stmt) -> frozenset:
 @lru_cache(maxsize=4)
 def slices_of(body: Stmt) -> dict[object, OwnSlices]:
     """Tile -> its slices, of those whose versions these are: not of tiles that late statements share with early ones of an iteration behind."""
-    homes = _homes(body)
+    homes = all_home_loops(body)
     return {b: x for b, x in own_slices(body).items() if not any(distance(loop, b) for loop in homes[b])}
 
 

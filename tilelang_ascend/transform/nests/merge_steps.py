@@ -199,18 +199,15 @@ class _Merge(StmtMutator):
         if body is None:
             return None
         left = Bind(here, tirx.max(tirx.min(total - k * times, imm(times, kind)), imm(0, kind)), span=loop.span)
-        number, again = tirx.floordiv(total + (times - 1), imm(times, kind)), self.fills(loop, total)
-        if const_int(loop.extent) is None and (again is not None or self.numbers[loop][0]):
+        number, known = tirx.floordiv(total + (times - 1), imm(times, kind)), const_int(loop.extent) is not None
+        again = [] if known or self.numbers[loop][0] else self.fills(loop, total)
+        if not known and again is not None:
             number = tirx.max(number, imm(1, kind))
-        else:
-            again = []
         return [Bind(total, tirx.max(loop.extent, imm(0, kind)), span=loop.span), _steps(loop, number, seq(left, body)), *(again or [])]
 
     def fills(self, loop: For, total) -> list[Stmt] | None:
-        """Statements that fill what `loop` writes and others read as it was in front of it, if its number of steps, `total`, is none; None if the loop
-        surely has one, or if that is no constant."""
-        if self.numbers[loop][0]:
-            return None
+        """Statements that fill what `loop` writes and others read as it was in front of it, if its number of steps, `total`, is none; None if
+        that is no constant."""
         front = next((stmts_of(s)[: stmts_of(s).index(loop)] for s in [self.body, *statements(self.body)] if loop in stmts_of(s)), [])
         fills = []
         for b in sorted(uses_of(loop.body).writes & self.outside(loop)[1], key=lambda b: b.name):

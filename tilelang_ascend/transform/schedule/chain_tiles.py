@@ -22,7 +22,7 @@ from typing import Callable
 
 from ...analysis.index.value_facts import at_loops
 from ...analysis.tiles.core_kinds import crosses, works_on_cube
-from ...analysis.tiles.home_loops import core_number, home_loops, versioned_buffers
+from ...analysis.tiles.home_loops import all_home_loops
 from ...ir import AllocBuffer, Bind, For, IfThenElse, PrimFunc, Stmt, StmtMutator, While, const_int, exprs, scope_of, statements, stmts_of
 from ...tile import ASSUME, is_op
 from ...tile.conditions import is_lasting
@@ -109,12 +109,6 @@ class _Chain(StmtMutator):
         self.func, self.written = func, uses_of(func.body).writes
 
     @cached_property
-    def homes(self) -> dict:
-        """Buffer -> the loops that number its versions."""
-        body, core = self.func.body, core_number(self.func.body)
-        return {b: home_loops(body, b, core) for b in versioned_buffers(body)}
-
-    @cached_property
     def trips(self) -> dict:
         """Loop -> the iterations it has whenever the program comes by, as far as that is known: as many as its late statements are behind, one, or
         none."""
@@ -136,7 +130,7 @@ class _Chain(StmtMutator):
             return None
         if condition is not None and not self.constant(condition):
             return None
-        offsets = _offsets(loop, own, body, self.homes)
+        offsets = _offsets(loop, own, body, all_home_loops(self.func.body))
         return None if offsets is None else (offsets, -(-max(lateness(own)) // self.trips[own]))
 
     def visit_For(self, s: For):
@@ -150,9 +144,11 @@ class _Chain(StmtMutator):
 
 def _least_trips(facts, s: For) -> int:
     late, known = max(lateness(s), default=0), const_int(s.extent)
+    if not late or known == 0:
+        return 0
     if known is not None:
-        return late if known > 0 else 0  # Late statements are as far behind as there are iterations (`skew_stages`).
-    return next((n for n in {late: 0, 1: 0} if n and facts.proves(s.extent >= n)), 0)
+        return late  # Late statements are no further behind than there are iterations (`skew_stages`).
+    return next((n for n in (late, 1) if facts.proves(s.extent >= n)), 0)
 
 
 def chain_tiles(func: PrimFunc) -> PrimFunc:

@@ -91,7 +91,7 @@ class _Rotate(StmtMutator):
         kind, behind = dtype_of(own.loop_var), max(lateness(own))
         step, (around, condition, tile) = Var(f"{s.loop_var.name}_{own.loop_var.name}", kind), tile_of(s)
         known = const_int(own.extent) is not None and condition is None
-        numbers = _known(s, own, step) if known else _counted(s, own, around, condition, tile)
+        numbers = _known(s, own, step) if known else _counted(s, own)
         parts, ends = [(x, 0) for x in (*numbers.names, *around)], ([], [], [])
         """Early and late statements in front of the loop inside, and late ones behind it."""
         place = 0
@@ -159,9 +159,10 @@ def _known(loop: For, own: For, step: Var) -> _Numbers:
     return _Numbers(names, imm(trips - 1, kind), loop.extent * n)
 
 
-def _counted(loop: For, own: For, around: list, condition, body: list) -> _Numbers:
-    """Where only run time tells how many steps a tile has: both sides count, and a loop in front adds up the steps of all tiles. A tile is `body`, and
-    does nothing unless a `condition` holds, with the names `around` it."""
+def _counted(loop: For, own: For) -> _Numbers:
+    """Where only run time tells how many steps a tile has, or whether it does anything: both sides count, and a loop in front adds up the steps of all
+    tiles."""
+    around, condition, body = tile_of(loop)
     kind, (t, k) = dtype_of(own.loop_var), (loop.loop_var, own.loop_var)
     (tile, late_tile), (step, late_step) = (_counters(f"{v.name}_", kind) for v in (t, k))
     total, all_steps = _counter("all_steps", kind), Var("all_steps", kind)

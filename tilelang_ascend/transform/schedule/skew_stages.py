@@ -25,13 +25,12 @@ iterations each statement of the body is late.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations, product
 from typing import Any, Callable
 
 from ...analysis.index.known_lets import known_lets
 from ...analysis.tiles.core_kinds import CUBE_SCOPES, crosses
-from ...analysis.tiles.home_loops import core_number, home_loops, versioned_buffers
+from ...analysis.tiles.home_loops import all_home_loops
 from ...errors import location_of
 from ...ir import (
     AllocBuffer,
@@ -300,12 +299,6 @@ class _Skew(StmtMutator):
         self.notes, self.body = notes, body
         self.known, self.written = known_lets(body), uses_of(body).writes
 
-    @cached_property
-    def homes(self) -> dict:
-        """Buffer -> the loops that number its versions."""
-        core = core_number(self.body)
-        return {b: home_loops(self.body, b, core) for b in versioned_buffers(self.body)}
-
     def constant(self, e) -> bool:
         """True for expressions that read nothing the function writes, such as lengths and tables of pages."""
         return conditions.is_lasting(e, self.written)
@@ -330,7 +323,10 @@ class _Skew(StmtMutator):
         whole = self.generic(s)
         new = self.divided(whole)
         offsets = offsets_of(
-            new, lambda: {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)}, self.known, self.constant
+            new,
+            lambda: {b for b, homes in all_home_loops(self.body).items() if any(home.same_as(s) for home in homes)},
+            self.known,
+            self.constant,
         )
         if isinstance(offsets, Obstacle):
             self.tell(s, offsets)
