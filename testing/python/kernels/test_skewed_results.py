@@ -5,7 +5,6 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import strict
-from test_chained_tiles import two_cores  # noqa: F401
 from test_skew import half, skewed_loops
 
 import tilelang_ascend as tilelang
@@ -72,19 +71,19 @@ def check_chain(tiles, trips, n, how, text=False):
 
 
 @pytest.mark.parametrize("tiles, trips", [(1, 2), (1, 5), (5, 3), (4, 4), (3, 1)])
-def test_a_chain_of_two_products(two_cores, tiles, trips):  # noqa: F811
+def test_a_chain_of_two_products(two_cores, tiles, trips):
     compiled = check_chain(tiles, trips, 0, "constant", text=tiles == 5)
     assert skewed_loops(compiled)  # that over tiles, if these have one step
 
 
 @pytest.mark.parametrize("how, late", [("run time", True), ("left early", False), ("in front", False)])
 @pytest.mark.parametrize("n", [0, 1, 2, 6])
-def test_other_chains(two_cores, how, late, n):  # noqa: F811
+def test_other_chains(two_cores, how, late, n):
     """Of a number of steps known at run time, left early, and whose result the next step begins with."""
     assert bool(skewed_loops(check_chain(3, 6, n, how))) == late
 
 
-def test_flags_of_a_chain(two_cores, monkeypatch):  # noqa: F811
+def test_flags_of_a_chain(two_cores, monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     compiled = tilelang.compile(chain(3, 3))
     arrays = {**chain_data(3, 3), "Y": np.zeros((3 * N, N), np.float32)}
@@ -129,7 +128,7 @@ def states(tiles, trips, steps="constant"):
     "tiles, trips, steps, n",
     [(1, 5, "constant", 0), (5, 4, "constant", 0), (3, 5, "run time", 0), (3, 5, "run time", 1), (3, 5, "run time", 5)],
 )
-def test_states_between_products(two_cores, tiles, trips, steps, n):  # noqa: F811
+def test_states_between_products(two_cores, tiles, trips, steps, n):
     rng = np.random.default_rng(trips)
     x = {name: (rng.standard_normal((tiles, trips * N, N)) / 2).astype(np.float16) for name in "QKV"}
     zeros = {"Y": np.zeros((tiles, trips * N, N), np.float32), "H": np.zeros((tiles, N, N), np.float32)}
@@ -185,7 +184,7 @@ def last_of(tiles, trips):
 
 
 @pytest.mark.parametrize("steps", [[0, 2, 1, 0, 0, 3, 1], [1, 1, 0, 0, 2]])
-def test_zeros_by_agreement(two_cores, steps):  # noqa: F811
+def test_zeros_by_agreement(two_cores, steps):
     """Whether an accumulator has been cleared and nothing added since is known of one tile, not of two."""
     tiles, trips = len(steps), 3
     x = chain_data(tiles, trips)

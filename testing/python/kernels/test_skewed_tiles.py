@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import strict
-from test_chained_tiles import CHIP, lower, two_cores  # noqa: F401
+from test_chained_tiles import CHIP, lower
 from test_skew import half
 
 import tilelang_ascend as tilelang
@@ -122,7 +122,7 @@ def check(out, tiles, trips, steps="constant", variant=""):
 
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("tiles, trips", [(2, 3), (3, 2), (4, 4), (7, 3), (6, 6)])
-def test_tiles_of_a_core(two_cores, tiles, trips, steps):  # noqa: F811
+def test_tiles_of_a_core(two_cores, tiles, trips, steps):
     """One to four tiles a core, of any number of steps, none among them."""
     func = kernel(tiles, trips, steps)
     lowered = lower(func)
@@ -132,7 +132,7 @@ def test_tiles_of_a_core(two_cores, tiles, trips, steps):  # noqa: F811
 
 
 @pytest.mark.parametrize("variant, late", [("no first product", True), ("left early", True), ("stored and read again", True)])
-def test_other_tiles(two_cores, variant, late):  # noqa: F811
+def test_other_tiles(two_cores, variant, late):
     func = kernel(5, 4, "of its own", variant)
     lowered = lower(func)
     out, _ = strict.once(func, CHIP, arrays_of(5, 4), lowered)
@@ -141,14 +141,14 @@ def test_other_tiles(two_cores, variant, late):  # noqa: F811
 
 
 @pytest.mark.parametrize("steps, places", [("constant", 4), ("of its own", 4), ("data", None)])
-def test_places_for_all_iterations_of_two_tiles(two_cores, steps, places):  # noqa: F811
+def test_places_for_all_iterations_of_two_tiles(two_cores, steps, places):
     """Where few iterations are known to run, the workspace of the loop inside has a place for each."""
     (stage,) = [ir for name, ir in lower(kernel(5, 4, steps)).stages if name == "expand_workspaces"]
     shapes = [[const_int(n) for n in s.buffer.ty.shape] for s in statements(stage.body) if isinstance(s, AllocBuffer)]
     assert ([2, places, N, N] in shapes) == (places is not None)
 
 
-def test_text_and_flags(two_cores, monkeypatch):  # noqa: F811
+def test_text_and_flags(two_cores, monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     compiled, arrays = tilelang.compile(kernel(5, 3, "of its own")), arrays_of(5, 3)
     check(strict.run(compiled, arrays), 5, 3, "of its own")
