@@ -1,6 +1,6 @@
 """What the linters say of all code: `python -m testing.lint`, which `make lint` runs and the tests do, too.
 
-The style of Python, its lay-out, the lay-out of the native code, and the types of what a user touches.
+The style of Python, its lay-out, the lay-out of the native code, the types of what a user touches, and whether every test can be read.
 """
 
 from __future__ import annotations
@@ -25,14 +25,21 @@ def commands() -> dict[str, list[str]]:
     }
 
 
+COLLECTION = ["-m", "pytest", "--collect-only", "-qq", "testing"]  # tests import from each other, which no linter follows
+
+
 def run(name: str) -> str:
     """What a linter has found, "" for nothing."""
-    done = subprocess.run([sys.executable, *commands()[name]], cwd=ROOT, capture_output=True, text=True, check=False)
+    return _run(name, commands()[name])
+
+
+def _run(name: str, arguments: list[str]) -> str:
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return (done.stdout + done.stderr).strip() or f"{name} ended with status {done.returncode}" if done.returncode else ""
 
 
 def main() -> int:
-    found = [text for name in commands() if (text := run(name))]
+    found = [text for text in (*map(run, commands()), _run("pytest", COLLECTION)) if text]
     print("\n".join(found) or "nothing found")
     return bool(found)
 
