@@ -59,19 +59,21 @@ def zeros(*shape: int, dtype=torch.float16) -> torch.Tensor:
 
 
 def forward(long: bool):
-    """Flash attention: three heads, or twelve of 32768 keys."""
+    """Flash attention: sixteen heads of 1024 keys, three of more, or twelve of 32768. Blocks of less than 128 queries may be joined, if their keys are the
+    same."""
     rows = [
-        (2048, 64, 64, 64, False),
-        (4096, 64, 128, 128, False),
-        (4096, 128, 64, 128, False),
-        (4096, 128, 128, 128, False),
-        (4096, 128, 64, 64, True),
-        (4096, 128, 128, 128, True),
+        (16, 1024, 128, 64, 64, False),
+        (16, 1024, 128, 128, 128, True),
+        (3, 2048, 64, 64, 64, False),
+        (3, 4096, 64, 128, 128, False),
+        (3, 4096, 128, 64, 128, False),
+        (3, 4096, 128, 128, 128, False),
+        (3, 4096, 128, 64, 64, True),
+        (3, 4096, 128, 128, 128, True),
     ]
     if long:
-        rows = [(32768, 128, 64, 64, False), (32768, 128, 128, 128, False), (32768, 128, 64, 64, True), (32768, 128, 128, 128, True)]
-    heads = 12 if long else 3
-    for seq, dim, m, n, causal in rows:
+        rows = [(12, 32768, 128, tile, tile, causal) for causal in (False, True) for tile in (64, 128)]
+    for heads, seq, dim, m, n, causal in rows:
         yield case(
             f"forward {seq}, {heads} heads, d {dim}, {m}x{n}{', causal' if causal else ''}",
             "flash_attention/forward",
@@ -79,9 +81,9 @@ def forward(long: bool):
             dict(batch=1, heads=heads, kv_heads=heads, seq=seq, dim=dim, causal=causal, block_M=m, block_N=n),
             lambda seq=seq, dim=dim: [zeros(1, heads, seq, dim)] * 3,
             [3],
-            bounds.forward(heads, seq, dim, m, n, causal),
+            bounds.forward(heads, seq, dim, m, n, causal, sharing=None if causal else max(m, 128)),
             goal=0.8,
-            by_hand=(lambda seq=seq: _by_hand(heads, seq)) if (dim, m, n, causal) == (128, 128, 128, False) else None,
+            by_hand=(lambda seq=seq: _by_hand(heads, seq)) if (heads, dim, m, n, causal) == (3, 128, 128, 128, False) else None,
         )
 
 

@@ -213,7 +213,7 @@ def random_models(seed: int):
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(merge_steps, "FEWEST_STEPS", rng.choice((1, 1, 2, 4))))
         stack.enter_context(
-            mock.patch.object(merge_steps, "LONG_STEPS", rng.choice((((64, 2),), ((48, 1), (96, 2)), merge_steps.LONG_STEPS)))
+            mock.patch.object(merge_steps, "LONG_STEPS", rng.choice((((64, 2, 2),), ((48, 1, 1), (96, 2, 2)), merge_steps.LONG_STEPS)))
         )
         yield
 

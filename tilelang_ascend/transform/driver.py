@@ -61,9 +61,10 @@ class Context:
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
     transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: whether such steps may
-    be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. narrow: products are made in parts of few columns. parts:
+    be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. following: they may be as long as is best where tiles of a core
+    follow each other. relied: they are that long. chained: tiles do follow each other. narrow: products are made in parts of few columns. parts:
     tiles are worked on in so many of them. in_step: whether statements of a loop that may run late may run in step
-    where memories are too small for values of several iterations. apart: which products are made apart from what they are added to, here and in all attempts.
+    where memories are too small for values of several iterations. may_join: blocks that load the same may be worked on together. joined: they are. apart: which products are made apart from what they are added to, here and in all attempts.
     """
 
     chip: Any
@@ -77,10 +78,15 @@ class Context:
     cramped: bool = False
     merged: bool = False
     in_pieces: int = 0
+    following: bool = True
+    relied: bool = False
+    chained: bool = False
     narrow: bool = False
     parts: int = 1
     apart: Apart = Apart.FOUND
     in_step: bool = True
+    may_join: bool = False
+    joined: bool = False
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
@@ -92,6 +98,8 @@ class Context:
             times=self.times,
             apart=self.apart,
             in_step=self.in_step,
+            may_join=self.may_join,
+            following=self.following,
         )
 
     def adopt(self, other: Context) -> None:
@@ -102,6 +110,9 @@ class Context:
         self.cramped |= other.cramped
         self.merged |= other.merged
         self.narrow |= other.narrow
+        self.joined |= other.joined
+        self.relied |= other.relied
+        self.chained |= other.chained
         self.parts *= other.parts
 
     @contextmanager
@@ -130,6 +141,16 @@ class Context:
     def merging(self) -> Context | None:
         """Who is told that steps have been merged; None if they must not be."""
         return self if self.options.merge_steps else None
+
+    @property
+    def joining(self) -> Context | None:
+        """Who is told that blocks have been joined; None if they must not be."""
+        return self if self.may_join and self.options.coarsen else None
+
+    @property
+    def chaining(self) -> Context:
+        """Who is told that tiles follow each other."""
+        return self
 
     @property
     def parting(self) -> Context:

@@ -58,6 +58,7 @@ from .nests.carry_elements import carry_elements
 from .nests.coarsen_blocks import coarsen_blocks
 from .nests.gather_loads import gather_loads
 from .nests.hoist_loads import hoist_loads
+from .nests.join_blocks import join_blocks
 from .nests.keep_operands import keep_operands
 from .nests.lengthen_tiles import lengthen_tiles
 from .nests.map_grid import map_grid
@@ -118,6 +119,7 @@ CANONICALIZE = (
     Pass(normalize_clears, Stage.TILE),
     Pass(keep_operands, Stage.TILE, ("chip", "notes", "may_keep")),
     Pass(coarsen_blocks, Stage.TILE, ("chip", "notes", "may_coarsen")),
+    Pass(join_blocks, Stage.TILE, ("chip", "notes", "joining")),
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
     Pass(merge_steps, Stage.TILE, ("chip", "notes", "merging")),
     Pass(skip_masks, Stage.TILE),
@@ -177,7 +179,7 @@ SCHEDULE = (
     Pass(separate_stores, Stage.MAPPED),
     Pass(gather_loads, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED, ("notes",)),
-    Pass(chain_tiles, Stage.MAPPED),
+    Pass(chain_tiles, Stage.MAPPED, ("chaining",)),
     Pass(expand_workspaces, Stage.MAPPED),
     Pass(split_masks, Stage.MAPPED),
 )
@@ -294,22 +296,57 @@ def _with_nests(func: PrimFunc, context: Context):
     """The same. Serial loops over elements are nests, unless there is no room for one, or another reason against it."""
     attempt = context.attempt()
     try:
-        lowered = _with_steps(func, attempt)
+        lowered = _with_blocks(func, attempt)
     except TilelangAscendError:
         if not context.options.vectorize_loops or structural_equal(vectorize_loops(func), func):
             raise
         attempt = context.attempt()
         attempt.options = replace(context.options, vectorize_loops=False)
+        lowered = _with_blocks(func, attempt)
+    context.adopt(attempt)
+    return lowered
+
+
+def _with_blocks(func: PrimFunc, context: Context):
+    """The same. Blocks of mixed kernels that load the same are one, unless their tiles have no room then, or have to be worked on in more parts than
+    without."""
+    attempt, failure = context.attempt(), None
+    attempt.may_join = True
+    try:
         lowered = _with_steps(func, attempt)
+    except OutOfMemory as error:
+        if not attempt.joined:
+            raise
+        failure = error
+    if failure is not None or attempt.joined and (attempt.parts > 1 or attempt.narrow):
+        alone = context.attempt()
+        other = _with_steps(func, alone)
+        if failure is not None or (alone.parts, not alone.merged, alone.narrow) <= (attempt.parts, not attempt.merged, attempt.narrow):
+            attempt, lowered = alone, other
     context.adopt(attempt)
     return lowered
 
 
 def _with_steps(func: PrimFunc, context: Context):
+    """The same. Steps of attention that are only worth it if tiles follow each other without a pause are shorter if they do not."""
+    attempt = context.attempt()
+    lowered = _with_long_steps(func, attempt)
+    if attempt.relied and not attempt.chained:
+        shorter = context.attempt()
+        shorter.following = False
+        try:
+            lowered, attempt = _with_long_steps(func, shorter), shorter
+        except OutOfMemory:
+            pass
+    context.adopt(attempt)
+    return lowered
+
+
+def _with_long_steps(func: PrimFunc, context: Context):
     """The same. Steps of attention as long as products in parts allow, as fit whole, or as they are: what
     fits only in more parts of tiles than shorter steps need is not worth it, nor is what fits in parts of products with few columns only."""
     found = []
-    for pieces in (1, 2, 0) if context.options.merge_steps else ():
+    for pieces in (1, 2, 4, 0) if context.options.merge_steps else ():
         attempt = context.attempt()
         attempt.in_pieces = pieces
         try:

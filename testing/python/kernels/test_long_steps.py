@@ -37,7 +37,7 @@ from tilelang_ascend.transform.nests.gathered import gathered
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """Long steps are worth it where there are eight of them; four are tested in half of the time."""
-    monkeypatch.setattr("tilelang_ascend.transform.nests.merge_steps.LONG_STEPS", ((512, 4),))
+    monkeypatch.setattr("tilelang_ascend.transform.nests.merge_steps.LONG_STEPS", ((512, 4, 4),))
 
 
 FAST = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}

@@ -154,7 +154,9 @@ def check(compiled, a, b, n, want, text=False):
 
 
 def skewed_loops(compiled) -> list:
-    lowered = pipeline.lower(compiled.artifact.tile_ir, get_chip(compiled.artifact.chip), keep_stages=True)
+    """Of blocks as the source has them."""
+    options = pipeline.Options(coarsen=False)
+    lowered = pipeline.lower(compiled.artifact.tile_ir, get_chip(compiled.artifact.chip), options=options, keep_stages=True)
     (stage,) = [ir for name, ir in lowered.stages if name == "skew_stages"]
     return [s for s in statements(stage.body) if isinstance(s, For) and SKEW in s.annotations]
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import strict
+from test_chained_tiles import APART
 from test_skew import half, skewed_loops
 
 import tilelang_ascend as tilelang
@@ -54,7 +55,7 @@ def chain_data(tiles, trips):
 
 def check_chain(tiles, trips, n, how, text=False):
     x = chain_data(tiles, trips)
-    compiled = tilelang.compile(chain(tiles, trips, how))
+    compiled = tilelang.compile(chain(tiles, trips, how), pass_configs=APART)
     out = strict.run(compiled, {**x, "Y": np.zeros((tiles * N, N), np.float32)}, {"n": n}, text=text)
     q, y = x["Q"].astype(np.float64), np.zeros((tiles * N, N))
     for k in range(trips if how == "constant" else n):
@@ -85,7 +86,7 @@ def test_other_chains(two_cores, how, late, n):
 
 def test_flags_of_a_chain(two_cores, monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
-    compiled = tilelang.compile(chain(3, 3))
+    compiled = tilelang.compile(chain(3, 3), pass_configs=APART)
     arrays = {**chain_data(3, 3), "Y": np.zeros((3 * N, N), np.float32)}
     assert [x for x in strict.surviving_mutants(compiled, arrays, {"n": 0}) if "flag" in x] == []
 

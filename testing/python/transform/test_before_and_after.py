@@ -535,6 +535,54 @@ PAIRS = {
                     T.tl.copy(c[0:128, 0:256], C[by * 128:by * 128 + 128, bx * 2 * 128:bx * 2 * 128 + 256])
         """,
     ),
+    "join_blocks": (
+        """
+        @T.prim_func
+        def main(Q: T.Buffer((15, 1024, 64), "float16"), K: T.Buffer((15, 1024, 64), "float16"), V: T.Buffer((15, 1024, 64), "float16"), O: T.Buffer((15, 1024, 64), "float32")):
+            for bx in T.serial(16, annotations={"tl.grid": 0}):
+                for by in T.serial(15, annotations={"tl.grid": 1}):
+                    q = T.alloc_shared((64, 64), "float16")
+                    a = T.alloc_shared((64, 64), "float16")
+                    b = T.alloc_shared((64, 64), "float16")
+                    p = T.alloc_buffer((64, 64), "float16", scope="local.fragment")
+                    s = T.alloc_buffer((64, 64), "float32", scope="local.fragment")
+                    o = T.alloc_buffer((64, 64), "float32", scope="local.fragment")
+                    T.tl.copy(Q[by, bx * 64:bx * 64 + 64, 0:64], q[0:64, 0:64])
+                    T.tl.fill(o[0:64, 0:64], T.float32(0))
+                    for k in T.serial(16, annotations={"num_stages": 2}):
+                        T.tl.copy(K[by, k * 64:k * 64 + 64, 0:64], a[0:64, 0:64])
+                        T.Call("tl.gemm", [q[0:64, 0:64], a[0:64, 0:64], s[0:64, 0:64], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                        for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                            for j in T.parallel(64):
+                                p[i, j] = T.Cast("float16", T.if_then_else(bx * 64 + i >= k * 64 + j, s[i, j], T.float32(0)))
+                        T.tl.copy(V[by, k * 64:k * 64 + 64, 0:64], b[0:64, 0:64])
+                        T.Call("tl.gemm", [p[0:64, 0:64], b[0:64, 0:64], o[0:64, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(o[0:64, 0:64], O[by, bx * 64:bx * 64 + 64, 0:64])
+        """,
+        """
+        @T.prim_func
+        def main(Q: T.Buffer((15, 1024, 64), "float16"), K: T.Buffer((15, 1024, 64), "float16"), V: T.Buffer((15, 1024, 64), "float16"), O: T.Buffer((15, 1024, 64), "float32")):
+            for bx in T.serial(8, annotations={"tl.grid": 0}):
+                for by in T.serial(15, annotations={"tl.grid": 1}):
+                    q = T.alloc_shared((128, 64), "float16")
+                    a = T.alloc_shared((64, 64), "float16")
+                    b = T.alloc_shared((64, 64), "float16")
+                    p = T.alloc_buffer((128, 64), "float16", scope="local.fragment")
+                    s = T.alloc_buffer((128, 64), "float32", scope="local.fragment")
+                    o = T.alloc_buffer((128, 64), "float32", scope="local.fragment")
+                    T.tl.copy(Q[by, bx * 2 * 64:bx * 2 * 64 + 128, 0:64], q[0:128, 0:64])
+                    T.tl.fill(o[0:128, 0:64], T.float32(0))
+                    for k in T.serial(16, annotations={"num_stages": 2}):
+                        T.tl.copy(K[by, k * 64:k * 64 + 64, 0:64], a[0:64, 0:64])
+                        T.Call("tl.gemm", [q[0:128, 0:64], a[0:64, 0:64], s[0:128, 0:64], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                        for i in T.parallel(128, annotations={"tl.parallel": 2}):
+                            for j in T.parallel(64):
+                                p[i, j] = T.Cast("float16", T.if_then_else(bx * 2 * 64 + i >= k * 64 + j, s[i, j], T.float32(0)))
+                        T.tl.copy(V[by, k * 64:k * 64 + 64, 0:64], b[0:64, 0:64])
+                        T.Call("tl.gemm", [p[0:128, 0:64], b[0:64, 0:64], o[0:128, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(o[0:128, 0:64], O[by, bx * 2 * 64:bx * 2 * 64 + 128, 0:64])
+        """,
+    ),
     "merge_k_steps": (
         """
         @T.prim_func
@@ -2007,6 +2055,36 @@ PAIRS = {
                 T.tl.copy(x[0:32, 0:32], Y[t * 32:t * 32 + 32, 0:32])
         """,
     ),
+    "chain_tiles, a loop no tile follows": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 32), "float16"), Y: T.Buffer((64, 32), "float16")):
+            q = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            w = T.alloc_buffer((32, 32), "float32", annotations={"workspace": 1})
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            T.tl.copy(A[0:32, 0:32], q[0:32, 0:32])
+            for k in T.serial(2, annotations={"tl.skew": "0 0 3"}):
+                T.Call("tl.gemm", [q[0:32, 0:32], q[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
+                T.tl.copy(w[0:32, 0:32], x[0:32, 0:32])
+            T.tl.copy(x[0:32, 0:32], Y[0:32, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 32), "float16"), Y: T.Buffer((64, 32), "float16")):
+            q = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            w = T.alloc_buffer((32, 32), "float32", annotations={"workspace": 1})
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            T.tl.copy(A[0:32, 0:32], q[0:32, 0:32])
+            for k in T.serial(2, annotations={"tl.skew": "0 0 1"}):
+                T.Call("tl.gemm", [q[0:32, 0:32], q[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
+                T.tl.copy(w[0:32, 0:32], x[0:32, 0:32])
+            T.tl.copy(x[0:32, 0:32], Y[0:32, 0:32])
+        """,
+    ),
     "expand_workspaces": (
         """
         @T.prim_func
@@ -2514,8 +2592,10 @@ def applied(name: str, ir, wanted: dict):
         "may_keep": True,
         "may_coarsen": True,
         "may_vectorize": True,
-        "merging": SimpleNamespace(in_pieces=0),
+        "merging": SimpleNamespace(in_pieces=0, following=False, relied=False),
         "parting": SimpleNamespace(narrow=False),
+        "joining": SimpleNamespace(joined=False),
+        "chaining": SimpleNamespace(chained=False),
         "uncut": False,
         "inner": False,
         "placed": False,

@@ -65,12 +65,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class Model:
-    """What work takes with what is in `plan` `times` as long, while `cores` do the same."""
+    """What work takes with what is in `plan` `times` as long, while `cores` do the same. latency: instructions wait for what they depend on."""
 
     chip: Any
     cores: int
     plan: SplitPlan = field(default_factory=SplitPlan)
     times: int = 1
+    latency: bool = True
 
     def cycles(self, body: Stmt, runs: int) -> float:
         """Of `runs` times `body`: what takes longest each time, and a way through all pipes."""
@@ -130,7 +131,7 @@ class Model:
 
     def vector(self, steps: int, nbytes: int) -> Cost:
         """Of dependent vector instructions."""
-        cycles = self.chip.prices["simple"].latency_cycles + nbytes / REPEAT_BYTES
+        cycles = self.latency * self.chip.prices["simple"].latency_cycles + nbytes / REPEAT_BYTES
         return Cost(vector=cycles, scalar=VECTOR_ITEMS * self.chip.issue_cycles) * steps
 
     def transfer(self, price: str, nbytes: int) -> Cost:

@@ -18,10 +18,8 @@ Requires: Tile IR after normalize_clears, before place_buffers. Ensures: same va
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ...analysis.index.affine import affine
-from ...analysis.tiles.same_work import same_work
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, plan_along
 from ...ir import (
     AllocBuffer,
@@ -31,23 +29,19 @@ from ...ir import (
     PrimFunc,
     Stmt,
     StmtMutator,
-    Var,
     While,
     const_int,
     dtype_of,
     imm,
-    seq,
     statements,
-    substitute,
 )
 from ...ir.functions import fixed_bytes
 from ...ir.grids import Grid
-from ...ir.visit import drop_allocs
 from ...tile import GEMM, IM2COL, is_op
 from ...tile.uses import is_output, moved_regions, on_chip, own_uses
 from .core_time import Model, best_times, is_short
-from .divided_body import DividedBody, LongerBody
-from .loose_loops import independent, is_serial, only_in, stores_of
+from .longer import Longer, ends_outside
+from .loose_loops import independent, is_serial, only_in
 
 
 def lengthen_tiles(func: PrimFunc, chip, notes: list, allowed: bool = True) -> PrimFunc:
@@ -75,9 +69,9 @@ def _fewer_blocks(grid: Grid, chip, notes: list) -> Grid:
             def cycles(times, plan=plan, k=k):
                 return Model(chip, min(grid.count(k, times), chip.num_aiv), plan, times).cycles(grid.body, rounds(times, k))
 
-            even = not _ends_outside(grid.body, axis.loop_var, extent)
+            even = not ends_outside(grid.body, axis.loop_var, extent)
             times = best_times(cycles, rounds, extent, even, plan.dims, chip)
-            if times > 1 and (longer := _Longer.of(grid.body, axis.loop_var, plan, times)) is not None:
+            if times > 1 and (longer := Longer.of(grid.body, axis.loop_var, plan, times)) is not None:
                 notes.append(f"{times} neighbouring blocks are worked on together: of tiles this short, latency takes most of the time")
                 return grid.fewer(k, math.ceil(extent / times), longer.body)
     return grid
@@ -98,42 +92,17 @@ def _fewer_iterations(grid: Grid, chip, notes: list) -> Grid:
 
             alone = all(only_in(b, s, body) for b in plan.dims)
             times = best_times(cycles, lambda n, trips=trips: trips // n, trips, True, plan.dims, chip) if alone else 1
-            if times > 1 and (longer := _Longer.of(s.body, s.loop_var, plan, times)) is not None:
+            if times > 1 and (longer := Longer.of(s.body, s.loop_var, plan, times)) is not None:
                 notes.append(f"{times} iterations of the loop over '{s.loop_var.name}' are worked on together: their tiles are short")
                 body = _Lengthened(s, trips // times, longer)(body)
                 break
     return grid if body is grid.body else replace(grid, body=body)
 
 
-@dataclass(frozen=True)
-class _Longer:
-    """The work for several values of a variable as one, and its longer tiles, by those they stand for."""
-
-    body: Stmt
-    tiles: dict
-
-    @staticmethod
-    def of(body: Stmt, var: Var, plan: SplitPlan, times: int) -> _Longer | None:
-        """`times` values of `var` as one; None if parts of that are not, each alone, what `body` does for one value."""
-        declared = {s.buffer for s in statements(body) if isinstance(s, AllocBuffer)}
-        whole = seq([AllocBuffer(b) for b in plan.dims if b not in declared], body)
-        mutator = LongerBody(plan, times)
-        longer = mutator(substitute(whole, {var: var * times}))
-        buffer, dim = next(iter(plan.dims.items()))
-        back = plan_along(longer, mutator.buffers[buffer], dim, times)
-        if back.refusal is not None or len(back.dims) != len(plan.dims):
-            return None
-        which = Var("which", dtype_of(var))
-        part = DividedBody(back, which, times)(longer)
-        if not same_work(substitute(whole, {var: var * times + which}), part):
-            return None
-        return _Longer(drop_allocs(longer, set(mutator.buffers.values()) - {mutator.buffers.get(b) for b in declared}), mutator.buffers)
-
-
 class _Lengthened(StmtMutator):
     """The body of a grid with the longer tiles of one loop, which has fewer `trips`."""
 
-    def __init__(self, loop: For, trips: int, longer: _Longer):
+    def __init__(self, loop: For, trips: int, longer: Longer):
         self.loop, self.trips, self.longer = loop, trips, longer
 
     def visit_AllocBuffer(self, s: AllocBuffer):
@@ -166,22 +135,6 @@ def _has_partners(body: Stmt, plan: SplitPlan) -> bool:
             if r.source in plan.dims and plan.dims[r.source] not in [pair[k] for pair in copy_dims(*regions)]:
                 return False
     return True
-
-
-def _ends_outside(body: Stmt, var: Var, extent: int) -> bool:
-    """True if whatever `body` stores to tensors for values of `var` from `extent` on lies outside of them."""
-    loops = {s.loop_var: const_int(s.extent) for s in statements(body) if isinstance(s, For)}
-    return all(
-        any(_outside(low, const_int(n), var, extent, loops) for (low, _), n in zip(box, buffer.ty.shape)) for buffer, box in stores_of(body)
-    )
-
-
-def _outside(index, size: int | None, var: Var, extent: int, loops: dict) -> bool:
-    form = affine(index, [var, *loops])
-    if form is None or size is None or any(loops.get(v, 1) is None for v in form.coeffs):
-        return False
-    low = const_int(form.hull({**loops, var: 1})[0])
-    return low is not None and low >= 0 and form.coeffs.get(var, 0) * extent >= size
 
 
 __all__ = ["lengthen_tiles"]

@@ -23,6 +23,7 @@ parts, two accumulators of scores fit L0C, and two versions of every longer oper
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 from ...analysis.index.safe_values import safe_values
@@ -60,6 +61,7 @@ from ...ir import (
     walk_expr,
 )
 from ...ir.functions import fixed_bytes
+from ...ir.grids import Grid
 from ...ir.wellformed import elements_of
 from ...isa.base import Space
 from ...tile import COPY, FILL, GEMM, REDUCE, is_op, tile_op
@@ -69,11 +71,14 @@ from .fewer_keys import with_fewer_keys
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
-LONG_STEPS = ((512, 8), (1024, 16))
-"""(keys of a step whose products are made in parts, steps there have to be of them): as the best hand-written kernels take. What crosses once a step
-costs less with longer ones, filling and draining the pipeline more."""
-FEWEST_STEPS = 4
-"""A loop with fewer has nothing that could go on beside each other on both kinds of core."""
+LONG_STEPS = ((512, 6, 2), (1024, 16, 16))
+"""(keys of a step whose products are made in parts, steps a core has to have of them, steps of a tile if their number is not known): as the best
+hand-written kernels take. What crosses once a step costs less with longer ones, filling and draining the pipeline more; keys that a step has room for
+and a tile has not got are worked on all the same."""
+FEWEST_STEPS, FEWEST_EXPECTED = 4, 2
+"""The same of shorter ones: a core with fewer has nothing that could go on beside each other on both kinds of core."""
+MANY = 1 << 10
+"""Tiles of a core, of a grid of unknown size."""
 MOST_LEFT = 3
 """Steps behind a loop with an unknown number of steps: they are worth no schedule of their own."""
 NOBODY_KNOWS = 1 << 24
@@ -84,7 +89,8 @@ ACCUMULATOR_BYTES = 4
 def merge_steps(func: PrimFunc, chip, notes: list, merging=None) -> PrimFunc:
     """`func` with fewer and longer steps where that is legal; what was done is told in `notes`. merging: an object whose `merged` becomes true
     then, and whose `in_pieces` says how much longer than fits products may be (`part_products`): 1: `LONG_STEPS`, n: an n-th of that, 0: not at all;
-    None: nothing is done."""
+    whose `following` says that tiles follow each other without a pause: steps of all of them are there to be worked on side by side, and whose `relied`
+    becomes true if steps are so long for that reason alone; None: nothing is done."""
     if merging is None:
         return func
     merge = _Merge(func, chip, notes, merging)
@@ -102,6 +108,12 @@ class _Merge(StmtMutator):
         self.func, self.body, self.chip, self.notes, self.merging, self.longer = func, func.body, chip, notes, merging, {}
 
     @cached_property
+    def tiles(self) -> int:
+        """How many a core works on."""
+        extents = Grid.of(self.body).extents
+        return MANY if None in extents else math.ceil(math.prod(extents) / self.chip.num_aic)
+
+    @cached_property
     def numbers(self) -> dict:
         """Loop -> (does it surely have a step whenever the kernel comes by, the most steps it has)."""
         return at_loops(self.func, lambda facts, s: (facts.positive(s.extent), facts.analyzer.const_int_bound(s.extent).max_value))
@@ -111,7 +123,7 @@ class _Merge(StmtMutator):
             return self.generic(s)
         used, read = self.outside(s)
         for keys in key_plans(s):
-            times = self.times(s, keys)
+            times = self.times(s, keys, self.tiles if self.merging.following else 1)
             if times < 2 or any(b in used for b in keys.dims) or counts_otherwise(s.body, keys):
                 continue
             try:
@@ -120,6 +132,7 @@ class _Merge(StmtMutator):
                 continue
             merged = self.merged(s, keys, times)
             if merged is not None:
+                self.merging.relied |= times != self.times(s, keys, 1)
                 return merged
         return self.generic(s)
 
@@ -129,8 +142,8 @@ class _Merge(StmtMutator):
         uses = [own_uses(x) for x in statements(self.body) if x not in inside]
         return set().union(*(u.all for u in uses)), set().union(*(u.reads for u in uses))
 
-    def times(self, loop: For, keys: SplitPlan) -> int:
-        """How many steps may become one: as many as fit, rather a divisor of the number of steps."""
+    def times(self, loop: For, keys: SplitPlan, tiles: int) -> int:
+        """How many steps may become one, where the steps of so many `tiles` follow each other: as many as fit, rather a divisor of the number of steps."""
         products = [s for s in stmts_of(loop.body) if is_op(s, GEMM)]
         scores = {s.value.args[2].source for s in products} & set(keys.dims)
         if not scores:
@@ -144,21 +157,16 @@ class _Merge(StmtMutator):
         known = steps is not None
         # Half of them, as under a causal mask.
         expected = steps if known else self.numbers[loop][1] // 2
+        in_all = tiles * expected
         # Where operands fill L1 first, there are few scores, and loads are what counts; keys that are values, too, fill it until the last product.
         if self.merging.in_pieces and (limits[0] <= limits[1] or _shared(products, keys)):
             one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
-            long = max(self.long(n // one, expected, fewest, most < VERSIONS and not known) for n, fewest in LONG_STEPS)
+            long = max(min(n // one, in_all // fewest, expected // (1 if known else some)) for n, fewest, some in LONG_STEPS)
             most = max(most, long // self.merging.in_pieces)
-        most = min(most, expected // FEWEST_STEPS)
+        most = min(most, in_all // FEWEST_STEPS, expected // (1 if known else FEWEST_EXPECTED))
         if not known:
             return most if expected < NOBODY_KNOWS else min(most, MOST_LEFT + 1)
         return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
-
-    @staticmethod
-    def long(times: int, expected: int, fewest: int, follow: bool) -> int:
-        """How many of `expected` steps become a long one, `times` at most, of which there have to be `fewest`. Loops that `follow` each other without
-        filling and draining anything (`at_least`), and have parts in any case, are content with half as many of the longest."""
-        return times if follow and expected * 2 >= times * fewest else min(times, expected // fewest)
 
     def merged(self, loop: For, keys: SplitPlan, times: int) -> Stmt | None:
         """The loop with `times` steps in one, and one for the steps that are left over; None if a longer statement does not surely do what the

@@ -12,7 +12,8 @@ iteration by which they are if tiles may have only one. `rotate_loops` does it w
 on numbers and tensors nobody writes (`if bx * 64 < Length[bz]`).
 
 Requires: mapped Tile IR with the annotations of `skew_stages`. Ensures: annotation `tl.chained` on persistent loops: by how many iterations of
-the loop inside each statement of a tile (`tile_of`) is late, and `tl.behind`: by how many tiles.
+the loop inside each statement of a tile (`tile_of`) is late, and `tl.behind`: by how many tiles; statements of other loops are late by fewer iterations
+than these have.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ...ir import AllocBuffer, Bind, For, IfThenElse, PrimFunc, Stmt, StmtMutato
 from ...tile import ASSUME, is_op
 from ...tile.conditions import is_lasting
 from ...tile.jumps import may_leave
-from ...tile.uses import BEHIND, CHAINED, INDEPENDENT, Uses, conflict, is_output, lateness, on_chip, tile_of, uses_of
+from ...tile.uses import BEHIND, CHAINED, INDEPENDENT, SKEW, Uses, conflict, is_output, lateness, on_chip, tile_of, uses_of, with_lateness
 
 
 def _offsets(loop: For, own: For, body: list, homes: dict) -> list[int] | None:
@@ -142,18 +143,38 @@ class _Chain(StmtMutator):
         return For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span)
 
 
+class _Alone(StmtMutator):
+    """Late statements of loops that no tile follows are no further behind than there are iterations."""
+
+    def __init__(self, body: Stmt):
+        self.followed = {x for s in statements(body) if isinstance(s, For) and CHAINED in s.annotations for x in tile_of(s)[2]}
+
+    def visit_For(self, s: For):
+        new, trips, late = self.generic(s), const_int(s.extent), lateness(s)
+        if trips is None or max(late, default=0) < trips or s in self.followed:
+            return new
+        notes = {name: note for name, note in dict(s.annotations).items() if name != SKEW}
+        if trips > 1:
+            notes[SKEW] = " ".join(str(min(n, trips - 1)) for n in late)
+        return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=notes, span=s.span)
+
+
 def _least_trips(facts, s: For) -> int:
     late, known = max(lateness(s), default=0), const_int(s.extent)
     if not late or known == 0:
         return 0
     if known is not None:
-        return late  # Late statements are no further behind than there are iterations (`skew_stages`).
+        return min(late, known)
     return next((n for n in (late, 1) if facts.proves(s.extent >= n)), 0)
 
 
-def chain_tiles(func: PrimFunc) -> PrimFunc:
-    """Apply to a mapped Tile IR function."""
-    return func.with_body(_Chain(func)(func.body))
+def chain_tiles(func: PrimFunc, chaining=None) -> PrimFunc:
+    """Apply to a mapped Tile IR function. chaining: an object whose `chained` becomes true if tiles follow each other, as those without a loop
+    inside may anyway."""
+    chained = _Chain(func)(func.body)
+    if chaining is not None:
+        chaining.chained |= any(INDEPENDENT in s.annotations and with_lateness(s) for s in statements(chained) if isinstance(s, For))
+    return func.with_body(_Alone(chained)(chained))
 
 
 __all__ = ["chain_tiles"]

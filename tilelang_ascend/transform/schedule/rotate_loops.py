@@ -103,14 +103,20 @@ class _Rotate(StmtMutator):
             else:
                 ends[place + (late > 0)].append(x)
         parts += [(x, 0) for x in numbers.own_names]
-        first, last = tirx.EQ(own.loop_var, imm(0, kind)), tirx.EQ(own.loop_var, numbers.last)
+        single = const_int(own.extent) == 1 and known
+
+        def in_step(number, xs: list) -> Stmt:
+            """Statements of one step of a tile."""
+            return seq(xs) if single else IfThenElse(tirx.EQ(own.loop_var, number), seq(xs), None, span=s.span)
+
         inside = stmts_of(_Numbered(step, _numbered_by(own, s, self.versioned))(own.body))
-        parts += [(IfThenElse(first, seq(xs), None, span=s.span), late) for xs, late in zip(ends, (0, behind)) if xs]
+        parts += [(in_step(imm(0, kind), xs), late) for xs, late in zip(ends, (0, behind)) if xs]
         parts += [(seq(self.visit(x)), late) for x, late in zip(inside, lateness(own))]
-        parts += [(IfThenElse(last, seq(ends[2]), None, span=s.span), behind)] if ends[2] else []
+        parts += [(in_step(numbers.last, ends[2]), behind)] if ends[2] else []
         if numbers.turn is not None:
             of_tiles = _Numbered(numbers.turn, _numbered_by(s, s, self.versioned))
             parts = [(of_tiles(x), late) for x, late in parts]
+        parts = [(substitute(x, numbers.same), late) for x, late in parts]
         body, late = ([p[i] for p in parts] for i in (0, 1))
         whole = For(step, imm(0, kind), numbers.steps, s.kind, seq(body), annotations=_without(own, SKEW), span=own.span)
         return seq(numbers.before, self.rotated(whole, body, late, numbers))
@@ -138,7 +144,7 @@ class _Numbers:
 
     names, own_names: statements that name both, and what depends on them. last: number of the last step of a tile. steps: of all tiles. before: statements
     in front of the loop. further: those that end an iteration, about the early side; `late`: what the late one has in place of it. turn: the number of a
-    tile among those that do anything, if others do nothing.
+    tile among those that do anything, if others do nothing. same: what stands for variables that need no name.
     """
 
     names: list
@@ -149,12 +155,15 @@ class _Numbers:
     before: list = field(default_factory=list)
     further: list = field(default_factory=list)
     late: dict = field(default_factory=dict)
+    same: dict = field(default_factory=dict)
 
 
 def _known(loop: For, own: For, step: Var) -> _Numbers:
     """Where tiles have the same number of steps."""
     kind, trips = dtype_of(own.loop_var), const_int(own.extent)
     n = imm(trips, kind)
+    if trips == 1:
+        return _Numbers([], imm(0, kind), loop.extent, same={loop.loop_var: step, own.loop_var: imm(0, kind)})
     names = [Bind(loop.loop_var, tirx.floordiv(step, n)), Bind(own.loop_var, tirx.floormod(step, n))]
     return _Numbers(names, imm(trips - 1, kind), loop.extent * n)
 

@@ -93,7 +93,7 @@ def offsets_of(loop: For, find_own: Callable, known: sym.Analyzer, constant: Cal
     buffers that every iteration overwrites first, and nothing else uses. `known`: what lets are worth. `constant`: whether an expression reads
     nothing the function writes."""
     body = stmts_of(loop.body)
-    if is_parallel(loop) or const_int(loop.extent) in (0, 1):
+    if is_parallel(loop) or const_int(loop.extent) == 0:
         return None
     sides = [_by_core(s, constant) for s in body]
     found = _ends_unknown(loop, known, constant) or next(filter(None, map(_fixed, body, sides, [constant] * len(body))), None)
@@ -208,8 +208,7 @@ def _distance(loop: For, sides: list) -> int:
     if any(len(cores) > 1 for cores in sides):
         return 1
     in_parts = sum(isinstance(s, For) and conditions.has_product(s) for s in stmts_of(loop.body)) > 1
-    distance, trips = LONG_DISTANCE if in_parts else DISTANCE, const_int(loop.extent)
-    return distance if trips is None else min(distance, trips - 1)
+    return LONG_DISTANCE if in_parts else DISTANCE
 
 
 def _ends_unknown(loop: For, known: sym.Analyzer, constant: Callable) -> Obstacle | None:

@@ -1,0 +1,167 @@
+"""join_blocks: neighbouring blocks that work through the same operands, as those of one head through its keys, become one with taller tiles.
+
+Before:  grid(64): copy(Q[bx * 64 : +64], q) … for k: copy(K[k * 64 : +64], key); gemm(q, key, s) … gemm(p, value, o)   # s: 64 x 64
+After:   grid(32): copy(Q[bx * 128 : +128], q) … for k: copy(K[k * 64 : +64], key); gemm(q, key, s) … gemm(p, value, o)   # s: 128 x 64
+
+What every block loads for itself is loaded half as often: a cube core multiplies 64 rows in half of the time their keys take to come. The axis
+of the tiles that goes with an axis of the grid gets longer. That means the same if the work on the longer tiles can be divided into equal parts
+(analysis/tiles/split_axis.py), and if each part is what the block it stands for did, statement by statement (`Longer`).
+
+Kernels of one product in one loop are the work of `coarsen_blocks`. Here, too, what bounds a block is looked at: transfers, which go on while products and
+vector work do. Who lowers sees whether the longer tiles have room (`Context.joined`).
+
+Requires: Tile IR after normalize_clears, before merge_steps. Ensures: same values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ...analysis.tiles.split_axis import SplitPlan, plan_along
+from ...analysis.tiles.split_globals import is_global
+from ...ir import For, PrimFunc, Stmt, children, const_int, dtype_of, free_vars, itemsize, statements
+from ...ir.functions import fixed_bytes
+from ...ir.grids import Grid
+from ...isa.base import VECTOR_CORES_PER_BLOCK
+from ...isa.cube import k0_of
+from ...isa.units import FRACTAL_ROWS
+from ...tile import GEMM, is_op
+from ...tile.uses import is_parallel, moved_regions, uses_of, work_of
+from .core_time import Model
+from .longer import Longer, ends_outside
+
+TIMES = 2
+"""Blocks that become one, in each of several rounds."""
+GAIN = 0.9
+"""Share of the time of two blocks that they may take together at most."""
+MANY = 1 << 10
+"""Blocks of a grid of unknown size."""
+USUAL_STEPS = 16
+"""Of a loop of unknown length."""
+VECTOR_LEFT = 0.7
+"""Share of vector work that is left when steps have become longer and maxima are found before scores are converted: so much was measured of forwards
+with 64 and with 128 rows."""
+WAYS = 4
+"""Transfers through GM of what the vector cores make for a product: a result to GM, to UB, what is made of it to GM, to L1."""
+NOTHING = (0.0, 0.0, 0.0, 0.0, 0.0)
+"""Cycles of what no pipe works on."""
+
+
+def join_blocks(func: PrimFunc, chip, notes: list, joining) -> PrimFunc:
+    """`func` with taller tiles in a smaller grid, where that is clearly faster; what was done is told in `notes`, and that it was to `joining`, unless
+    that is None: it must not be done."""
+    grid = Grid.of(func.body)
+    products = [s for s in statements(grid.body) if is_op(s, GEMM)]
+    if joining is None or len(products) < 2 or not all(dtype_of(s.value.args[0].source) in chip.prices["mmad"].rates for s in products):
+        return func
+    blocks = 1
+    while _waits_for_loads(grid, chip) and (found := _joined(grid, chip)) is not None:
+        grid, blocks = found, blocks * TIMES
+    if blocks == 1:
+        return func
+    joining.joined = True
+    notes.append(f"{blocks} neighbouring blocks are worked on together: they load the same operands")
+    return func.with_body(grid.rebuilt(func.body))
+
+
+def _waits_for_loads(grid: Grid, chip) -> bool:
+    """True if loads of a block take longer than its products: else there is nothing to be gained from fewer of them."""
+    loads, _, to_l0, products, _ = _Model.of(grid, chip).pipes(grid.body, grid.body)
+    return max(loads, to_l0) > products
+
+
+def _joined(grid: Grid, chip) -> Grid | None:
+    """The grid with two blocks as one, along the axis and the dimension of tiles where that is fastest; None if it is not clearly faster."""
+    limit, found = GAIN * _cycles(grid, chip), []
+    for plan in _plans(grid.body):
+        for k, (axis, extent) in enumerate(zip(grid.axes, grid.extents)):
+            even = extent is not None and (extent % TIMES == 0 or extent > 1 and ends_outside(grid.body, axis.loop_var, extent))
+            if not even or not _moves(grid.body, axis.loop_var, plan):
+                continue
+            longer = Longer.of(grid.body, axis.loop_var, plan, TIMES)
+            if longer is not None:
+                joined = grid.fewer(k, math.ceil(extent / TIMES), longer.body)
+                found.append((_cycles(joined, chip), len(found), joined))
+    best = min(found, key=lambda way: way[:2], default=None)
+    return best[-1] if best is not None and best[0] <= limit else None
+
+
+def _plans(body: Stmt) -> list[SplitPlan]:
+    """What could get longer: what goes with a dimension of the result of a product."""
+    found: list[SplitPlan] = []
+    for c in dict.fromkeys(s.value.args[2].source for s in statements(body) if is_op(s, GEMM)):
+        for d in range(len(c.ty.shape)):
+            if not any(p.dims.get(c) == d for p in found):
+                found.append(plan_along(body, c, d, 1))
+    return [p for p in found if p.dims and p.refusal is None]
+
+
+def _moves(body: Stmt, var, plan: SplitPlan) -> bool:
+    """True if a tile of `plan` is loaded from another place for each value of `var`."""
+    moved = [x for s in statements(body) if (x := moved_regions(s)) is not None]
+    return any(dst.source in plan.dims and any(var in free_vars(r.min) for r in src.region) for src, dst in moved)
+
+
+def _cycles(grid: Grid, chip) -> float:
+    """Of all blocks a cube core and its vector cores work on, by what bounds them."""
+    blocks = MANY if None in grid.extents else math.prod(grid.extents)
+    loads, crossing, *others = _Model.of(grid, chip).pipes(grid.body, grid.body)
+    return math.ceil(blocks / chip.num_aic) * max(loads + crossing, *others)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What the pipes of a block take for some work. loaded: operands that come from GM; others are made by the vector cores."""
+
+    chip: Any
+    loaded: set
+
+    @staticmethod
+    def of(grid: Grid, chip) -> _Model:
+        operands = {x.source for s in statements(grid.body) if is_op(s, GEMM) for x in s.value.args[:2]}
+        fills = [uses_of(s) for s in statements(grid.body) if is_parallel(s) or work_of(s) is not None]
+        return _Model(chip, {b for uses in fills if any(map(is_global, uses.reads)) for b in uses.writes & operands})
+
+    def pipes(self, s: Stmt, around: Stmt) -> tuple[float, ...]:
+        """Cycles of loads to L1, of other transfers, of loads to L0, of products, and of each vector core. around: the body of the innermost loop around `s`."""
+        if is_op(s, GEMM):
+            return 0.0, *self.product(s, around), 0.0
+        if is_parallel(s) or work_of(s) is not None:
+            uses = uses_of(s)
+            filled = uses.writes & self.loaded if any(map(is_global, uses.reads)) else ()
+            if filled:
+                return self.transfer(sum(map(fixed_bytes, filled))), 0.0, 0.0, 0.0, 0.0
+            return (
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+                VECTOR_LEFT * Model(self.chip, self.chip.num_aiv, latency=False).cost(s).vector / VECTOR_CORES_PER_BLOCK,
+            )
+        loop = isinstance(s, For)
+        inside = [self.pipes(x, s.body if loop else around) for x in children(s)]
+        runs = (const_int(s.extent) or USUAL_STEPS) if loop else 1
+        return tuple(runs * sum(pipe) for pipe in zip(*inside)) if inside else NOTHING
+
+    def transfer(self, nbytes: int) -> float:
+        return self.chip.prices["gm_to_l1"].busy_cycles(nbytes, "bytes") if nbytes else 0.0
+
+    def product(self, s: Stmt, around: Stmt) -> tuple[float, float, float]:
+        """Cycles of transfers of operands that the vector cores make, of loads of both operands to L0, one after the other, and of a product. What the loop
+        does not change is there for many keys."""
+        a, b, c = s.value.args[:3]
+        m, n = (const_int(r.extent) for r in c.region[-2:])
+        k, kind = const_int(a.region[-2 if int(s.value.attrs["transpose_A"]) else -1].extent), dtype_of(a.source)
+        changed, loads, crossing = uses_of(around).writes, 0.0, 0
+        for operand, rows, side in ((a, m, "a"), (b, n, "b")):
+            if operand.source in changed:
+                nbytes = rows * k * itemsize(kind)
+                loads += self.chip.prices[f"l1_to_l0{side}"].busy_cycles(nbytes, "bytes")
+                crossing += nbytes if operand.source not in self.loaded and not self.chip.has_path("L0C", "UB") else 0
+        fractals = math.ceil(m / FRACTAL_ROWS) * math.ceil(n / FRACTAL_ROWS) * math.ceil(k / k0_of(itemsize(kind)))
+        return self.transfer(WAYS * crossing), loads, self.chip.prices["mmad"].busy_cycles(fractals, kind)
+
+
+__all__ = ["join_blocks"]
