@@ -206,8 +206,8 @@ class Generator(Operands):
 
 @contextmanager
 def random_models(seed: int):
-    """Inside, loops of few steps may become loops of fewer, as a die says."""
-    from tilelang_ascend.transform.nests import merge_steps
+    """Inside, loops of few steps may become loops of fewer, and blocks be joined however little they load, as a die says."""
+    from tilelang_ascend.transform.nests import join_blocks, merge_steps
 
     rng = random.Random(seed)
     with ExitStack() as stack:
@@ -215,6 +215,9 @@ def random_models(seed: int):
         stack.enter_context(
             mock.patch.object(merge_steps, "LONG_STEPS", rng.choice((((64, 2, 2),), ((48, 1, 1), (96, 2, 2)), merge_steps.LONG_STEPS)))
         )
+        if rng.random() < 0.5:
+            stack.enter_context(mock.patch.object(join_blocks, "GAIN", 1 << 30))
+            stack.enter_context(mock.patch.object(join_blocks, "_waits_for_loads", lambda grid, chip: True))
         yield
 
 
