@@ -34,6 +34,7 @@ from .canonicalize.own_k_slices import own_k_slices
 from .canonicalize.resolve_tensor_views import resolve_tensor_views
 from .canonicalize.resolve_views import resolve_views
 from .canonicalize.separate_products import separate_products
+from .canonicalize.separate_views import separate_views
 from .canonicalize.skip_blocks import skip_blocks
 from .canonicalize.skip_masks import skip_masks
 from .canonicalize.split_launches import split_launches
@@ -107,6 +108,7 @@ CANONICALIZE = (
     Pass(forward_elements, Stage.TILE),
     Pass(bind_elements, Stage.TILE),
     Pass(stage_operands, Stage.TILE, ("chip",)),
+    Pass(separate_views, Stage.TILE),
     Pass(resolve_views, Stage.TILE),
     Pass(vectorize_loops, Stage.TILE, ("may_vectorize",)),
     Pass(unflatten_nests, Stage.TILE),

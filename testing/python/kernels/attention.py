@@ -196,3 +196,87 @@ def block_sparse(batch, heads, seq, dim, *, dtype="float16", bM=32, bN=32, stage
             T.copy(O_shared, Output[bz, by, bx * bM : (bx + 1) * bM, :])
 
     return main
+
+
+def gathered_backward(seq, keys, heads, dim, tail, topk, *, dtype="float16", BS=32, split=2, reused=True):
+    """Backward of attention of every token to the keys a table lists, which are values, too: dQ (seq, heads, dim + tail), and what is added
+    atomically to dKV (keys, dim + tail).
+
+    reused: the memory of keys that have been used up becomes that of sums on their way out.
+    """
+    rows = max(16, heads)
+    scale = (dim + tail) ** -0.5
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((seq, heads, dim + tail), dtype),
+        KV: T.Tensor((keys, dim + tail), dtype),
+        dO: T.Tensor((seq, heads, dim), dtype),
+        Indices: T.Tensor((seq, topk), "int32"),
+        Lse: T.Tensor((seq, heads), F32),
+        Delta: T.Tensor((seq, heads), F32),
+        dQ: T.Tensor((seq, heads, dim + tail), dtype),
+        dKV: T.Tensor((keys, dim + tail), F32),
+    ):
+        with T.Kernel(seq, threads=128) as s:
+            q, q_tail = T.alloc_shared([rows, dim], dtype), T.alloc_shared([rows, tail], dtype)
+            kv, kv_tail = T.alloc_shared([BS, dim], dtype), T.alloc_shared([BS, tail], dtype)
+            do = T.alloc_shared([rows, dim], dtype)
+            mask = T.alloc_fragment([BS], "bool")
+            p_cast, dp_cast = T.alloc_shared([rows, BS], dtype), T.alloc_shared([rows, BS], dtype)
+            dq, dq_tail = T.alloc_shared([rows, dim], dtype), T.alloc_shared([rows, tail], dtype)
+            acc_p, acc_dp = T.alloc_fragment([rows, BS], F32), T.alloc_fragment([rows, BS], F32)
+            acc_dq, acc_dq_tail = T.alloc_fragment([rows, dim], F32), T.alloc_fragment([rows, tail], F32)
+            acc_dkv, acc_dkv_tail = T.alloc_fragment([BS, dim], F32), T.alloc_fragment([BS, tail], F32)
+            if reused:
+                out = T.view(kv, [BS // split, dim], dtype=F32)
+                out_tail = T.view(kv_tail, [BS // split, tail], dtype=F32)
+            else:
+                out, out_tail = T.alloc_shared([BS // split, dim], F32), T.alloc_shared([BS // split, tail], F32)
+
+            T.copy(Q[s, :, :dim], q)
+            T.copy(Q[s, :, dim:], q_tail)
+            T.copy(dO[s, :, :], do)
+            T.clear(acc_dq)
+            T.clear(acc_dq_tail)
+            for k in T.Pipelined(T.ceildiv(topk, BS), num_stages=0):
+                for j in T.Parallel(BS):
+                    mask[j] = Indices[s, k * BS + j] <= s
+                for i, j in T.Parallel(rows, BS):
+                    acc_p[i, j] = T.if_then_else(mask[j], 0, -T.infinity(F32))
+                for j, d in T.Parallel(BS, dim):
+                    kv[j, d] = KV[Indices[s, k * BS + j], d]
+                T.gemm(q, kv, acc_p, transpose_B=True, policy=T.GemmWarpPolicy.FullCol)
+                for j, d in T.Parallel(BS, tail):
+                    kv_tail[j, d] = KV[Indices[s, k * BS + j], dim + d]
+                T.gemm(q_tail, kv_tail, acc_p, transpose_B=True, policy=T.GemmWarpPolicy.FullCol)
+                for i, j in T.Parallel(rows, BS):
+                    acc_p[i, j] = T.exp(acc_p[i, j] * scale - Lse[s, i])
+                T.copy(acc_p, p_cast)
+                T.gemm(do, kv, acc_dp, transpose_B=True, policy=T.GemmWarpPolicy.FullCol, clear_accum=True)
+                for i, j in T.Parallel(rows, BS):
+                    acc_dp[i, j] = acc_p[i, j] * (acc_dp[i, j] - Delta[s, i]) * scale
+                T.copy(acc_dp, dp_cast)
+                T.gemm(dp_cast, kv, acc_dq, policy=T.GemmWarpPolicy.FullCol)
+                T.gemm(dp_cast, kv_tail, acc_dq_tail, policy=T.GemmWarpPolicy.FullCol)
+                T.gemm(dp_cast, q, acc_dkv, transpose_A=True, policy=T.GemmWarpPolicy.FullCol, clear_accum=True)
+                T.gemm(p_cast, do, acc_dkv, transpose_A=True, policy=T.GemmWarpPolicy.FullCol)
+                T.clear(acc_dkv_tail)
+                T.gemm(dp_cast, q_tail, acc_dkv_tail, transpose_A=True, policy=T.GemmWarpPolicy.FullCol)
+                for part in range(split):
+                    for j, d in T.Parallel(BS, dim):
+                        if j < BS // split:
+                            out[j, d] = acc_dkv[j + part * (BS // split), d]
+                    for j, d in T.Parallel(BS, tail):
+                        if j < BS // split:
+                            out_tail[j, d] = acc_dkv_tail[j + part * (BS // split), d]
+                    for j, d in T.Parallel(BS // split, dim):
+                        T.atomic_add(dKV[Indices[s, k * BS + part * (BS // split) + j], d], out[j, d])
+                    for j, d in T.Parallel(BS // split, tail):
+                        T.atomic_add(dKV[Indices[s, k * BS + part * (BS // split) + j], dim + d], out_tail[j, d])
+            T.copy(acc_dq, dq)
+            T.copy(acc_dq_tail, dq_tail)
+            T.copy(dq, dQ[s, :, :dim])
+            T.copy(dq_tail, dQ[s, :, dim:])
+
+    return main

@@ -196,6 +196,32 @@ def sparse_mla(seq, keys, heads, dim, tail, topk, dtype=F16, **tiles):
     return kernel, arguments, outputs
 
 
+def gathered_backward(seq, keys, heads, dim, tail, topk, dtype=F16, **tiles):
+    q, kv = randn(seq, heads, dim + tail, dtype=dtype), randn(keys, dim + tail, dtype=dtype)
+    do = randn(seq, heads, dim, dtype=dtype)
+    indices = torch.stack([torch.randperm(keys)[:topk] for _ in range(seq)]).int()
+    indices[:, 0] = 0
+    rows, scale = kv.float()[indices.long()], (dim + tail) ** -0.5
+    s = (q.float() @ rows.transpose(1, 2) * scale).masked_fill(indices[:, None] > torch.arange(seq)[:, None, None], -math.inf)
+    p, dp = s.softmax(-1), do.float() @ rows[..., :dim].transpose(1, 2)
+    delta = (p * dp).sum(-1)
+    ds = p * (dp - delta[..., None]) * scale
+    # The size of what is rounded: products of dO and values are, before they nearly cancel.
+    most = p * (abs(do.float()) @ abs(rows[..., :dim]).transpose(1, 2) + abs(delta)[..., None]) * scale
+    dkv, size = torch.zeros(keys, dim + tail), torch.zeros(keys, dim + tail)
+    at = indices.long().flatten()
+    dkv.index_add_(0, at, (ds.transpose(1, 2) @ q.float()).flatten(0, 1))
+    size.index_add_(0, at, (most.transpose(1, 2) @ abs(q.float())).flatten(0, 1))
+    dkv[:, :dim].index_add_(0, at, (p.transpose(1, 2) @ do.float()).flatten(0, 1))
+    size[:, :dim].index_add_(0, at, (p.transpose(1, 2) @ abs(do.float())).flatten(0, 1))
+    arguments = {
+        "Q": q, "KV": kv, "dO": do, "Indices": indices, "Lse": torch.logsumexp(s, -1), "Delta": delta, "dQ": torch.zeros_like(q),
+        "dKV": torch.zeros(keys, dim + tail),
+    }  # fmt: skip
+    outputs = {"dQ": (ds @ rows, most @ abs(rows), 2), "dKV": (dkv, size, 2)}
+    return attention.gathered_backward(seq, keys, heads, dim, tail, topk, dtype=dtype, **tiles), arguments, outputs
+
+
 # ---- one new token -------------------------------------------------------------------------------------------------
 
 

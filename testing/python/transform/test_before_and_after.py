@@ -232,6 +232,37 @@ PAIRS = {
             T.tl.copy(t[0:16, 0:8], Y[0:16, 0:8])
         """,
     ),
+    "separate_views": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((8, 32), "float16"), B: T.Buffer((8, 32), "float16"), C: T.Buffer((8, 16), "float32")):
+            a = T.alloc_shared((8, 32), "float16")
+            v = T.alloc_shared((8, 16), "float32")
+            T.tl.view(v[0:8, 0:16], a[0:8, 0:32])
+            T.tl.copy(A[0:8, 0:32], a[0:8, 0:32])
+            T.tl.copy(a[0:8, 0:32], B[0:8, 0:32])
+            T.tl.copy(C[0:8, 0:16], v[0:8, 0:16])
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(16):
+                    if i < 8:
+                        v[i, j] = v[i, j] * T.float32(2)
+            T.tl.copy(v[0:8, 0:16], C[0:8, 0:16])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((8, 32), "float16"), B: T.Buffer((8, 32), "float16"), C: T.Buffer((8, 16), "float32")):
+            a = T.alloc_shared((8, 32), "float16")
+            v = T.alloc_shared((8, 16), "float32")
+            T.tl.copy(A[0:8, 0:32], a[0:8, 0:32])
+            T.tl.copy(a[0:8, 0:32], B[0:8, 0:32])
+            T.tl.copy(C[0:8, 0:16], v[0:8, 0:16])
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(16):
+                    if i < 8:
+                        v[i, j] = v[i, j] * T.float32(2)
+            T.tl.copy(v[0:8, 0:16], C[0:8, 0:16])
+        """,
+    ),
     "resolve_views": (
         """
         @T.prim_func

@@ -14,6 +14,7 @@ from ...ir import (
     TensorRegion,
     Var,
     const_int,
+    dtype_of,
     exprs,
     imm,
     statements,
@@ -25,6 +26,7 @@ from ...ir import (
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...tile.uses import COUNT, covers_whole, is_parallel, loads_in, on_chip, work_of
 from .affine import affine, affine_limits
+from .nest_indices import conjuncts
 
 
 def writes_whole(stmt: Stmt, buffer) -> bool:
@@ -138,24 +140,53 @@ def fill_together(boxes: list[list[tuple[int, int]]], shape) -> bool:
     return False
 
 
-def _nest_boxes(stmt: Stmt, buffer, extents: dict) -> list[list[tuple[int, int]]]:
-    """Boxes that unconditional stores of a nest fill, whose indices are its loops, each shifted by a constant."""
+def _nest_boxes(stmt: Stmt, buffer, ranges: dict) -> list[list[tuple[int, int]]]:
+    """Boxes that stores of a nest fill whose indices are its loops, each shifted by a constant. ranges: variable -> (first, end) of the iterations
+    that run, as conditions on single loops tell."""
     if isinstance(stmt, For):
         if not _runs(stmt):
             return []
-        inner = {**extents, stmt.loop_var: const_int(stmt.extent)}
+        inner = {**ranges, stmt.loop_var: (0, const_int(stmt.extent))}
         return [box for s in stmts_of(stmt.body) for box in _nest_boxes(s, buffer, inner)]
+    if isinstance(stmt, IfThenElse):
+        held = _where(stmt.condition, ranges)
+        return [] if held is None else [box for s in stmts_of(stmt.then_case) for box in _nest_boxes(s, buffer, held)]
     if not isinstance(stmt, BufferStore) or not stmt.buffer.same_as(buffer):
         return []
-    forms, used = [affine(i, list(extents)) for i in stmt.indices], set()
+    forms, used = [affine(i, list(ranges)) for i in stmt.indices], set()
     box: list[tuple[int, int]] = []
     for form in forms:
-        low = None if form is None else const_int(form.base)
-        if low is None or len(form.coeffs) > 1 or any(c != 1 or v in used or extents[v] is None for v, c in form.coeffs.items()):
+        base = None if form is None else const_int(form.base)
+        if base is None or len(form.coeffs) > 1 or any(c != 1 or v in used for v, c in form.coeffs.items()):
             return []
         used |= form.coeffs.keys()
-        box.append((low, low + next((extents[v] for v in form.coeffs), 1)))
+        low, end = next((ranges[v] for v in form.coeffs), (0, 1))
+        box.append((base + low, base + end))
     return [box]
+
+
+def _where(condition, ranges: dict) -> dict | None:
+    """The iterations of `ranges` in which a condition holds; None if these are none, or not told by bounds of single loops."""
+    held = dict(ranges)
+    for term in conjuncts(condition):
+        if not isinstance(term, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or "float" in dtype_of(term.a):
+            return None
+        small, large = (term.a, term.b) if isinstance(term, (tirx.LT, tirx.LE)) else (term.b, term.a)
+        left, right = (affine(x, list(ranges)) for x in (small, large))
+        bases = [None if f is None else const_int(f.base) for f in (left, right)]
+        if None in bases or len(left.coeffs) + len(right.coeffs) != 1:
+            return None
+        ((v, c),) = (left.coeffs or right.coeffs).items()
+        if c != 1:
+            return None
+        low, end = held[v]
+        # v + a < b, or a < v + b; one more where they may be equal.
+        bound = bases[1] - bases[0] if left.coeffs else bases[0] - bases[1] + 1
+        equal = not isinstance(term, (tirx.LT, tirx.GT))
+        held[v] = (low, min(end, bound + equal)) if left.coeffs else (max(low, bound - equal), end)
+        if held[v][0] >= held[v][1]:
+            return None
+    return held
 
 
 def _runs(loop: For) -> bool:
