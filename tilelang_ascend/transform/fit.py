@@ -6,9 +6,10 @@ Requires: mapped Tile IR after split_rows. Ensures: Ascend IR for both cores tog
 from __future__ import annotations
 
 from ..errors import OutOfMemory
-from ..ir import AllocBuffer, BufferStore, Evaluate, PrimFunc, Stmt, dtype_of, itemsize, scope_of, statements
+from ..ir import AllocBuffer, BufferStore, Evaluate, For, PrimFunc, Stmt, children, const_int, dtype_of, itemsize, scope_of, statements
 from ..isa.base import SCOPES, Space
-from ..tile.uses import is_parallel, uses_of
+from ..tile import GEMM, is_op
+from ..tile.uses import is_parallel, own_uses, uses_of
 from ..tileop.base.layout import tile_bytes
 from .driver import Context, Options, Pass, left, run
 from .lower.distribute_loops import distribute_loops
@@ -64,18 +65,57 @@ class NoSecondCopy(Exception):
 
 def least_bytes(body: Stmt) -> dict[str, int]:
     """Scope of a memory -> bytes that its tiles surely need, whatever their versions and however they share addresses: any one of them, and
-    what one statement reads, which is there when it starts."""
+    what one statement reads, which is there when it starts, beside what keeps its value for as long as loops around it run."""
     least = dict.fromkeys(TILED, 0)
-    for s in statements(body):
+
+    def see(s: Stmt, kept: frozenset) -> None:
         if isinstance(s, (Evaluate, BufferStore)) or is_parallel(s):
-            uses, found = uses_of(s), dict.fromkeys(TILED, 0)
-            for b in uses.all:
+            uses = uses_of(s)
+            there = _sizes(kept | (uses.all - uses.writes))
+            for b in uses.all - kept:
                 if (scope := scope_of(b)) in TILED:
-                    size = tile_bytes(b)
-                    least[scope] = max(least[scope], size)
-                    found[scope] += size if b not in uses.writes else 0
-            least = {scope: max(least[scope], found[scope]) for scope in TILED}
+                    least[scope] = max(least[scope], _sizes(kept)[scope] + tile_bytes(b))
+            least.update({scope: max(least[scope], there[scope]) for scope in TILED})
+        elif isinstance(s, For):
+            kept |= _kept(s)
+            see(s.body, kept)
+        else:
+            for x in children(s):
+                see(x, kept)
+
+    see(body, frozenset())
     return least
+
+
+def _sizes(buffers) -> dict[str, int]:
+    """Scope of a memory -> bytes of one copy of each of `buffers` in it."""
+    found = dict.fromkeys(TILED, 0)
+    for b in buffers:
+        if (scope := scope_of(b)) in TILED:
+            found[scope] += tile_bytes(b)
+    return found
+
+
+def _kept(loop: For) -> frozenset:
+    """Results of products that no iteration of a loop begins anew: all that stores them adds to what they are."""
+    uses = uses_of(loop.body)
+    sums = {b for b in uses.writes if SCOPES.get(scope_of(b)) is Space.L0C}
+    for s in statements(loop.body):
+        own = own_uses(s)
+        sums -= {b for b in own.writes if not is_op(s, GEMM) or const_int(s.value.args[3]) != 0}
+    return frozenset(sums)
+
+
+def _surely_over(body: Stmt, chip) -> list[Space]:
+    """Memories that have no room for what their tiles surely need."""
+    return [SCOPES[scope] for scope, n in least_bytes(body).items() if n > chip.capacity_bytes(SCOPES[scope])]
+
+
+def _in_step(mapped: PrimFunc, context: Context) -> PrimFunc:
+    """`mapped` without late statements, if these may run in step."""
+    while context.in_step and (simpler := with_less_skew(mapped)) is not None:
+        mapped, _ = simpler
+    return mapped
 
 
 def fit(mapped: PrimFunc, context: Context):
@@ -86,8 +126,11 @@ def fit(mapped: PrimFunc, context: Context):
     Raises: OutOfMemory if tiles do not fit even with single copies and in small parts. NoSecondCopy, where late statements may not run in step.
     """
     chip = context.chip
+    over = _surely_over(mapped.body, chip)
+    if Space.L0C in over:
+        mapped = _in_step(mapped, context)  # Whose error says how much sums take that do not fit beside each other.
+    hopeless_anyway = bool(over)
     temporaries, failure, least, hopeless = estimated_temporaries(mapped), None, {}, _Hopeless()
-    hopeless_anyway = any(n > chip.capacity_bytes(SCOPES[scope]) for scope, n in least_bytes(mapped.body).items())
     if not context.in_step:
         most = choose_versions(mapped.body, context.options.max_versions, chip, 0)
         if crossing_lacks_copies(mapped.body, {b: n for b, (n, _) in most.items()}, context.options.max_versions):
@@ -221,7 +264,9 @@ def attempt(
             break
         try:
             planned, memory_map = _planned(moved, trying)
-        except OutOfMemory:
+        except OutOfMemory as error:
+            if error.fields["memory"] != Space.UB.name:
+                raise  # What they move is vector work.
             continue
         context.adopt(trying)
         return planned, memory_map, versioned, context

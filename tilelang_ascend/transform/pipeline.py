@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from ..analysis.dependence.trace import TooManyTraces
 from ..analysis.tiles.core_kinds import uses_cube, uses_vector
-from ..analysis.tiles.large_sums import accumulators, large_sums
+from ..analysis.tiles.large_sums import accumulators, large_sums, uses_of_sums
 from ..collector import PAUSED_COLLECTOR
 from ..errors import OutOfMemory, TilelangAscendError, UnsupportedConstruct, location_of
 from ..ir import AllocBuffer, IRModule, PrimFunc, const_int, scope_of, statements, structural_equal
@@ -386,14 +386,16 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
     """What `_in_parts` makes of `placed` with other nests on tensors, where those of `cut`, which are in parts along their outermost loop, do not fit.
     A nest that works through a long row in steps needs all of the row in each, a whole one may be divided with it; one whose outermost loop is
     short, and which reaches far in every iteration, is cut along the next. Elements read one by one are picked by nests, which may be divided. What
-    still does not fit is kept in GM, unless it is worked on in a way that tensors are not. Accumulators that do not fit are made in parts.
+    still does not fit is kept in GM, unless it is worked on in a way that tensors are not. Accumulators that do not fit are made in parts; nests that
+    leave them as they were where they did not fit are tried in parts only.
 
     Raises: the `failure` of `cut`, if these do not fit either.
     """
-    tried = [cut]
-    memory, sums = failure.fields["memory"], context.attempt()
+    tried, sums = [cut], context.attempt()
+    memory = failure.fields["memory"]
     if memory not in (Space.L0C.name, Space.UB.name):
         raise failure
+    overflows = [(uses_of_sums(cut.body), failure)] if memory == Space.L0C.name else []
     parted = run(SUMS, placed, sums)
     ways = [(NESTS, True, False, 0), (NESTS, False, True, 0), ((*PICK, *NESTS), False, False, 0), ((*PICK, *NESTS), True, False, 0)]
     spilled = [((*SPILL, *NESTS), False, inner, room) for inner, room in zip((False, True), SPILLED_ROOM)]
@@ -405,13 +407,20 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
         trying = context.attempt()
         if ir is not placed:
             trying.adopt(sums)
+        known = uses = None
         try:
             other = run(passes, ir, trying, uncut=uncut, inner=inner, room=room, placed=True)
             if any(structural_equal(other, nested) for nested in tried):
                 continue
             tried.append(other)
-            found = _in_parts(other, trying)
-        except (OutOfMemory, UnsupportedConstruct):
+            uses = uses_of_sums(other.body)
+            known = next((error for same, error in overflows if same == uses), None)
+            found = _in_parts(other, trying, known=known)
+        except OutOfMemory as error:
+            if error.fields["memory"] == Space.L0C.name and known is None:
+                overflows.append((uses, error))
+            continue
+        except UnsupportedConstruct:
             continue
         context.adopt(trying)
         return found
@@ -452,7 +461,7 @@ def _in_parts(nested: PrimFunc, context: Context, axes: int = 2, known: OutOfMem
     if found is not None:
         return found
     reason = why_whole(nested, next(iter(numbers), least), scope)
-    if reason is not None:
+    if reason is not None and known is None:
         failure.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
     raise failure
 

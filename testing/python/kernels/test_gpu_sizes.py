@@ -4,6 +4,7 @@ Additions of 128x256, softmax of 8x8192 and 64x1024, rms_norm of 4x8192 and accu
 looks at how they are divided.
 """
 
+import attention
 import numpy as np
 import pytest
 import strict
@@ -11,6 +12,7 @@ from dtype_cases import numpy_dtype
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.transform import fit
 
 F16, F32 = "float16", "float32"
 
@@ -173,3 +175,23 @@ def test_values(name):
     got, want = strict.run(compiled, arrays, text=False)[out], expected(*given)
     step = {"float32": 2e-5, "float16": 1e-3}.get(got.dtype.name, 8e-3)
     np.testing.assert_allclose(got.astype(np.float64), want, rtol=step, atol=step)
+
+
+def test_sums_that_cannot_fit_are_lowered_once(monkeypatch):
+    """128 KB of L0C have no room for what a step of attention's backward adds up beside the sum of 128 KB of all steps, and other nests for vector
+    work change nothing: each way to use L0C is lowered once to find that out."""
+    tried, attempt = [], fit.attempt
+
+    def observed(mapped, *rest, **how):
+        try:
+            return attempt(mapped, *rest, **how)
+        except tilelang.errors.OutOfMemory as error:
+            tried.append((error.fields["memory"], error.fields["needed"], fit.least_bytes(mapped.body)["local.l0c"]))
+            raise
+
+    monkeypatch.setattr(fit, "attempt", observed)
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    tilelang.compile(attention.gathered_backward(8, 64, 64, 512, 64, 64, dtype="bfloat16", reused=False))
+    sums = [(needed, least) for memory, needed, least in tried if memory == "L0C"]
+    assert sums and all(131072 < least <= needed for needed, least in sums)
+    assert len(sums) == len(set(sums))

@@ -17,7 +17,7 @@ def test_what_fits_takes_no_less(first, monkeypatch):
 
     def observed(mapped, context):
         planned, memory_map = whole(mapped, context)
-        for scope, space in (("shared.ub", Space.UB), ("shared.l1", Space.L1)):
+        for scope, space in (("shared.ub", Space.UB), ("shared.l1", Space.L1), ("local.l0c", Space.L0C)):
             seen.append((fit.least_bytes(mapped.body)[scope], memory_map.peak(space)))
         return planned, memory_map
 
