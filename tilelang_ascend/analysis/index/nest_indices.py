@@ -31,6 +31,7 @@ from ...ir import (
 )
 from ...tile.uses import is_buffer_var, loads_in, uses_of
 from .affine import affine, difference_fits
+from .sums import Sum, as_sum
 
 LONGEST = 1 << 20
 """Iterations from which on a bound says nothing useful about what a loop touches."""
@@ -74,6 +75,41 @@ class NestIndices:
         if any(f is None or self.varies(f.base) for f in forms) or any(self.extents[v] is None for f in forms for v in f.coeffs):
             return None
         return forms
+
+    def hulls(self, indices) -> list | None:
+        """(minimum, extent) of the values of every index, or None: those that are no sums of loop variables may be other functions of them, such as
+        `v // 32`, beside what is the same in all iterations."""
+        found = [self._hull(i) for i in indices]
+        return None if None in found else found
+
+    def _hull(self, index) -> tuple | None:
+        forms = self.forms([index])
+        if forms is not None:
+            return forms[0].hull(self.extents)
+        total, low, high, rest = as_sum(self.analyzer.simplify(index)), 0, 0, []
+        for atom, c in total.terms:
+            used = free_vars(atom) & (self.extents.keys() | self.local)
+            if not used and not self.varies(atom):
+                rest.append((atom, c))
+                continue
+            if loads_in(atom) or used != set(free_vars(atom)) or not all(self.extents.get(v) for v in used):
+                return None
+            bound = self._within(atom)
+            if bound is None:
+                return None
+            low, high = low + min(c * n for n in bound), high + max(c * n for n in bound)
+        base = Sum(total.const + low, tuple(rest)).expr(dtype_of(index))
+        return imm(base, dtype_of(index)) if isinstance(base, int) else base, high - low + 1
+
+    def _within(self, e) -> tuple[int, int] | None:
+        """The lowest and highest value that an expression of loop variables may have."""
+        analyzer = sym.Analyzer()
+        for v, n in self.extents.items():
+            if n:
+                analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(n, dtype_of(v))))
+        bound = analyzer.const_int_bound(e)
+        low, high = int(bound.min_value), int(bound.max_value)
+        return (low, high) if -LONGEST < low and high < LONGEST else None
 
     def limit(self, cond):
         """(v, first, end) if `cond` says `first <= v` or `v < end` of one loop variable; the other limit is None."""

@@ -15,11 +15,12 @@ What conditions leave out at the end of a tensor that the kernel also writes is 
 Being in bounds implies the usual tail guard (`bounds_guards`). Under other conditions the tile is read first and written back whole if
 no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`), also into the tile if
 elements are updated in place.
+An index that is another function of loop variables, `j // 32` say, is staged with all values it may have, if these are no more than iterations.
 A dimension whose index is data is staged whole when there is room, so that one instruction gathers what the nest chooses (not where
 the data chooses long rows, and not from tensors that the kernel also writes: other cores may be writing beside the chosen elements).
-Other indices that are not affine in the loop variables stay; the vectoriser has a transfer for each row or element.
+Other indices stay; the vectoriser has a transfer for each row or element.
 
-Requires: placed Tile IR. Ensures: nests read and write GM only through non-affine indices, or in order.
+Requires: placed Tile IR. Ensures: nests read and write GM only through indices that are data, or in order.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ ROW_BYTES = 256
 
 
 class _Tile:
-    """One staged region of one GM buffer. `forms`: the affine forms of the indices it was made for."""
+    """One staged region of one GM buffer. `forms`: the affine forms of the indices it was made for, None if these have none."""
 
     def __init__(self, buffer, mins, extents, forms=None):
         self.mins, self.extents, self.forms = mins, extents, forms
@@ -286,7 +287,7 @@ class _Stager(StmtMutator):
         boxes: list = []
         joined: list = []
         for t in several:
-            if t.source in self.order.boxes or fills_hull(t.forms, self.nest.extents):
+            if t.forms is None or t.source in self.order.boxes or fills_hull(t.forms, self.nest.extents):
                 continue
             box = (t.source, t.mins, t.extents)
             for k, other in enumerate(boxes):
@@ -307,6 +308,16 @@ class _Stager(StmtMutator):
         mins = [self.analyzer.simplify(m + min(k, 0)) for m, k in zip(a[1], steps)]
         extents = [max(n, k + e) - min(k, 0) for n, e, k in zip(a[2], b[2], steps)]
         return (a[0], mins, extents) if math.prod(extents) <= math.prod(a[2]) + math.prod(b[2]) else None
+
+    def between(self, buffer, indices):
+        """The tile of what loop variables choose in another way than by sums, and the indices into it, or None if there is none, or it would hold more
+        elements than there are iterations."""
+        if buffer in self.written or buffer in self.order.unstaged or buffer in self.order.boxes:
+            return None
+        hulls, lanes = self.nest.hulls(indices), [const_int(e) for _, e in self.loops]
+        if hulls is None or None in lanes or math.prod(h[1] for h in hulls) > math.prod(lanes):
+            return None
+        return self.placed(self.tiles, buffer, indices, hulls)
 
     def table(self, buffer, indices):
         """The tile of a tensor of which data chooses elements and the indices into it, or None if there is none."""
@@ -360,7 +371,7 @@ class _Stager(StmtMutator):
     def expr(self, e):
         if isinstance(e, TensorLoad) and scope_of(e.source) in ("global", ""):
             indices = [self.expr(i) for i in e.indices]
-            tile = self.tile(e.source, indices)
+            tile = self.tile(e.source, indices) or self.between(e.source, indices)
             found = tile or self.table(e.source, indices)
             if found is None:
                 return BufferLoad(e.source, indices)
