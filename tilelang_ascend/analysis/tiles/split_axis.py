@@ -77,10 +77,12 @@ class _Groups:
         self.parent: dict = {}
 
     def find(self, x):
-        self.parent.setdefault(x, x)
-        while self.parent[x] != x:
-            x = self.parent[x]
-        return x
+        """The node that stands for all of the group of `x`: always the same object, so that nodes need not be compared on the way."""
+        root = self.parent.setdefault(x, x)
+        while (above := self.parent[root]) is not root:
+            root = above
+        self.parent[x] = root
+        return root
 
     def join(self, a, b):
         self.parent[self.find(a)] = self.find(b)
@@ -180,13 +182,18 @@ class _Division:
     carried: set
     streamed: bool = False
     sizes: dict = field(default_factory=dict)
+    known: dict = field(default_factory=dict, init=False)
+    """What `dims` has told: many statements ask about the same buffers."""
 
     def __contains__(self, node) -> bool:
         return self.groups.find(node) in self.chosen
 
     def dims(self, buffer) -> list[int]:
         """The divided dimensions of a buffer."""
-        return [d for d in range(len(buffer.ty.shape)) if (buffer, d) in self]
+        known = self.known.get(buffer)
+        if known is None:
+            known = self.known[buffer] = [d for d in range(len(buffer.ty.shape)) if (buffer, d) in self]
+        return known
 
 
 def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | None = None, streamed: bool = False) -> SplitPlan:
@@ -334,12 +341,9 @@ def _pairs(src, dst, reduced):
 
 
 def _divisible_buffers(facts, divisible) -> list:
-    seen: list = []
+    seen: dict = {}
     for s, acc, _ in facts:
-        found = [b for b, _ in acc.writes + acc.reads] if acc else [b for b in own_uses(s).all if divisible(b)]
-        for b in found:
-            if not any(b.same_as(x) for x in seen):
-                seen.append(b)
+        seen |= dict.fromkeys([b for b, _ in acc.writes + acc.reads] if acc else [b for b in own_uses(s).all if divisible(b)])
     return sorted(seen, key=lambda b: -len(b.ty.shape))
 
 
