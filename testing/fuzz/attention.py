@@ -28,7 +28,7 @@ class Generator(Operands):
         super().__init__()
         self.rng = np.random.default_rng(seed)
         self.bm, self.bn, self.d = int(self.pick((16, 16, 32))), int(self.pick((16, 16, 32))), int(self.pick((16, 32)))
-        self.blocks, self.steps = int(self.pick((1, 2, 3, 5))), int(self.pick((3, 4, 5, 6, 7, 8, 9, 11, 13)))
+        self.blocks, self.steps = int(self.pick((1, 2, 3, 4, 5, 6))), int(self.pick((3, 4, 5, 6, 7, 8, 9, 11, 13)))
         self.m, self.n = self.blocks * self.bm, self.steps * self.bn
         self.n -= int(self.rng.integers(0, self.bn)) if self.chance(0.3) else 0
         self.turned = self.chance(0.15)
