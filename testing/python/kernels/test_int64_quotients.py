@@ -135,3 +135,43 @@ def test_rows_are_divided_by_columns_and_numbers_of_run_time():
     out = strict.run(tilelang.compile(k, target="a5"), arrays, {"n": -12345678901})
     np.testing.assert_array_equal(out["Q"], a // b[:, None])
     np.testing.assert_array_equal(out["R"], (a + 1) % -12345678901)
+
+
+BROADCAST = {
+    "a row by its number": lambda a, r, c, i, j: a[i, j] // r[i],
+    "a number of a row by the row": lambda a, r, c, i, j: T.truncmod(r[i], a[i, j]),
+    "rows by columns": lambda a, r, c, i, j: T.truncdiv(r[i], c[j]),
+    "columns by rows": lambda a, r, c, i, j: c[j] % r[i],
+}
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("name", BROADCAST)
+def test_one_operand_varies_along_fewer_axes(name, rows, caplog):
+    quotient = BROADCAST[name]
+
+    @T.prim_func
+    def k(A: T.Tensor((rows, 16), "int64"), R: T.Tensor((rows,), "int64"), C: T.Tensor((16,), "int64"), Q: T.Tensor((rows, 16), "int64")):
+        with T.Kernel(1):
+            a, r = T.alloc_shared((rows, 16), "int64"), T.alloc_shared((rows,), "int64")
+            c, q = T.alloc_shared((16,), "int64"), T.alloc_fragment((rows, 16), "int64")
+            T.copy(A, a)
+            T.copy(R, r)
+            T.copy(C, c)
+            for i, j in T.Parallel(rows, 16):
+                q[i, j] = quotient(a, r, c, i, j)
+            T.copy(q, Q)
+
+    rng = np.random.default_rng(5)
+    a, r, c = (rng.integers(1, 2**40, s) * rng.choice([-1, 1], s) >> rng.integers(0, 39, s) | 1 for s in ((rows, 16), rows, 16))
+    row = r[:, None]
+    want = {
+        "a row by its number": a // row,
+        "a number of a row by the row": np.fmod(row, a),
+        "rows by columns": np.sign(row) * np.sign(c) * (abs(row) // abs(c)),
+        "columns by rows": c % row,
+    }
+    compiled = tilelang.compile(k, target="a5")
+    assert "scalar loops" not in caplog.text and "AscendC::Div(" in compiled.get_kernel_source()
+    out = strict.run(compiled, {"A": a, "R": r, "C": c, "Q": np.zeros_like(a)})
+    np.testing.assert_array_equal(out["Q"], want[name])

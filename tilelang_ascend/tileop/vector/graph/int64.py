@@ -157,12 +157,15 @@ def divide(o, name: str, a: Node, b: Node, divisor: int | None) -> Node:
         return bitwise(o.g, "bitwise_and", [a, o.g.const(divisor - 1, "int64")])
     if "div" not in o.g.longs:
         raise Unsupported("int64 division by anything but a constant power of two", "divide int32 values when they are small enough")
-    zero = o.g.const(0, "int64")
-    if b.is_scalar:  # The instruction broadcasts nothing.
-        b = arithmetic(o, "add", arithmetic(o, "mul", a, zero), b)
-    elif a.is_scalar:
-        a = arithmetic(o, "add", arithmetic(o, "mul", b, zero), a)
-    return _divide_lanes(o, name, a, b)
+    b = _over(o, b, a)
+    return _divide_lanes(o, name, _over(o, a, b), b)
+
+
+def _over(o, a: Node, other: Node) -> Node:
+    """`a` along the axes of `other`, too: the instruction broadcasts nothing."""
+    if set(other.axes) <= set(a.axes) and not a.is_scalar:
+        return a
+    return arithmetic(o, "add", arithmetic(o, "mul", other, o.g.const(0, "int64")), a)
 
 
 def _divide_lanes(o, name: str, a: Node, b: Node) -> Node:
