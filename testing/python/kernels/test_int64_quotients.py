@@ -175,3 +175,30 @@ def test_one_operand_varies_along_fewer_axes(name, rows, caplog):
     assert "scalar loops" not in caplog.text and "AscendC::Div(" in compiled.get_kernel_source()
     out = strict.run(compiled, {"A": a, "R": r, "C": c, "Q": np.zeros_like(a)})
     np.testing.assert_array_equal(out["Q"], want[name])
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+def test_sums_and_products_that_are_divided_wrap_in_vector_code(target):
+    @T.prim_func
+    def k(
+        A: T.Tensor((4, 40), "int64"), B: T.Tensor((40,), "int32"), n: T.int64, Y: T.Tensor((4, 40), "int64"), Z: T.Tensor((4, 40), "int64")
+    ):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((4, 40), "int64"), T.alloc_shared((40,), "int32")
+            y, z = T.alloc_fragment((4, 40), "int64"), T.alloc_fragment((4, 40), "int64")
+            T.copy(A, a)
+            T.copy(B, b)
+            for i, j in T.Parallel(4, 40):
+                y[i, j] = (a[i, j] + T.int64(HIGH)) // 8
+                z[i, j] = (a[i, j] * n - b[j]) % 1024
+            T.copy(y, Y)
+            T.copy(z, Z)
+
+    a = np.array((EDGES * 160)[:160], np.int64).reshape(4, 40)
+    b = np.random.default_rng(6).integers(-(2**31), 2**31, 40).astype(np.int32)
+    compiled = tilelang.compile(k, target=target)
+    assert "SetValue(" not in compiled.get_kernel_source()
+    out = strict.run(compiled, {"A": a, "B": b, "Y": np.zeros_like(a), "Z": np.zeros_like(a)}, {"n": -12345678901})
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out["Y"], (a + np.int64(HIGH)) // 8)
+        np.testing.assert_array_equal(out["Z"], (a * np.int64(-12345678901) - b) % 1024)

@@ -414,6 +414,8 @@ class ExprLowering:
 
     def _cast(self, e) -> Node:
         dtype, source = dtype_of(e), dtype_of(e.value)
+        if (dtype, source) == ("int64", "uint64") and (bits := self._wrapping(e.value)) is not None:
+            return bits
         a = self.natural(e.value)
         if source == "uint32" and a.dtype == "int32":
             # What is computed as int32 has the bits of the number, not its value.
@@ -423,6 +425,20 @@ class ExprLowering:
         if a.dtype != source and a.dtype != compute_dtype(source):
             a = self.ops.value(a, source)
         return convert(self.g, a, MASK if dtype == "bool" else dtype)
+
+    def _wrapping(self, e) -> Node | None:
+        """The int64 with the bits of a sum or product of uint64, which wraps like that of its operands; None for anything else, and where it is the same in
+        all lanes."""
+        if isinstance(e, tirx.Cast) and is_integer(dtype_of(e.value)) and dtype_of(e.value) != "uint64":
+            return self.ops.value(self.natural(tirx.Cast("int64", e.value)), "int64")
+        if isinstance(e, tirx.IntImm):
+            return self.g.const((int(e.value) + 2**63) % 2**64 - 2**63, "int64")
+        if type(e) not in (tirx.Add, tirx.Sub, tirx.Mul):
+            return None
+        a, b = self._wrapping(e.a), self._wrapping(e.b)
+        if a is None or b is None or a.is_scalar and b.is_scalar:
+            return None
+        return self.ops.arithmetic(_ARITHMETIC[type(e)], a, b, "int64")
 
     def _logic(self, e) -> Node:
         name = "and" if isinstance(e, tirx.And) else "or"
