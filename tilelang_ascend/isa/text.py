@@ -78,14 +78,27 @@ def cast(text: str, ctype: str) -> str:
 
 def exact_cast(text: str, ctype: str) -> str:
     """`text` as an expression whose type is exactly `ctype`: the API deduces a template parameter from it."""
-    if getattr(text, "ctype", None) == ctype:
+    # An int64_t may be a long, which no sum with a literal that ends with LL is.
+    if getattr(text, "ctype", None) == ctype and not (ctype == "int64_t" and "LL" in text):
         return text
     value = literal(text)
     # The lowest int32 has no literal of its own: it is a minus sign in front of a long.
     has_type = {"int32_t": value is not None and abs(value) < 1 << 31, "float": bool(_FLOAT_LITERAL.fullmatch(text.strip()))}
-    if has_type.get(ctype, False) or text.startswith(f"static_cast<{ctype}>("):
+    if has_type.get(ctype, False) or _is_cast(text, ctype):
         return text
     return f"static_cast<{ctype}>({text})"
+
+
+def _is_cast(text: str, ctype: str) -> bool:
+    """True for a cast to `ctype` and nothing behind it."""
+    if not text.startswith(f"static_cast<{ctype}>("):
+        return False
+    depth = 0
+    for k, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if c == ")" and not depth:
+            return k == len(text) - 1
+    return False
 
 
 def mask_prefix(hi: str, lo: str) -> int | None:
