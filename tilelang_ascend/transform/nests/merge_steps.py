@@ -72,9 +72,9 @@ from .fewer_keys import with_fewer_keys
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
 LONG_STEPS = ((512, 6, 2), (1024, 16, 16))
-"""(keys of a step whose products are made in parts, steps a core has to have of them, steps of a tile if their number is not known): as the best
-hand-written kernels take. What crosses once a step costs less with longer ones, filling and draining the pipeline more; keys that a step has room for
-and a tile has not got are worked on all the same."""
+"""(keys of a step whose products are made in parts, steps a core has to have of them, steps of a tile if their number is not known or keys are values, too,
+and come twice): as the best hand-written kernels take. What crosses once a step costs less with longer ones, filling and draining the pipeline more;
+keys that a step has room for and a tile has not got are worked on all the same."""
 FEWEST_STEPS, FEWEST_EXPECTED = 4, 2
 """The same of shorter ones: a core with fewer has nothing that could go on beside each other on both kinds of core."""
 MANY = 1 << 10
@@ -159,9 +159,10 @@ class _Merge(StmtMutator):
         expected = steps if known else self.numbers[loop][1] // 2
         in_all = tiles * expected
         # Where operands fill L1 first, there are few scores, and loads are what counts; keys that are values, too, fill it until the last product.
-        if self.merging.in_pieces and (limits[0] <= limits[1] or _shared(products, keys)):
+        twice = _shared(products, keys)
+        if self.merging.in_pieces and (limits[0] <= limits[1] or twice):
             one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
-            long = max(min(n // one, in_all // fewest, expected // (1 if known else some)) for n, fewest, some in LONG_STEPS)
+            long = max(min(n // one, in_all // fewest, expected // (1 if known and not twice else some)) for n, fewest, some in LONG_STEPS)
             most = max(most, long // self.merging.in_pieces)
         most = min(most, in_all // FEWEST_STEPS, expected // (1 if known else FEWEST_EXPECTED))
         if not known:
