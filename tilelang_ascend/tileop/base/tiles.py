@@ -14,5 +14,10 @@ def is_tile(buffer) -> bool:
 
 
 def memory_dtype(buffer) -> str:
-    """dtype of the bytes of a tile: bool tiles hold 0 / 1 in uint8."""
-    return "uint8" if dtype_of(buffer) == "bool" else dtype_of(buffer)
+    """dtype in which instructions see the elements of a tile."""
+    return held_as(dtype_of(buffer))
+
+
+def held_as(dtype: str) -> str:
+    """The same of elements of a dtype: 0 and 1 of bool are uint8, and uint64 has the bits of an int64."""
+    return {"bool": "uint8", "uint64": "int64"}.get(dtype, dtype)

@@ -76,7 +76,7 @@ _HOLDS = {
 def lower_reduce(s: Evaluate, ctx: VectorContext) -> Stmt:
     """Lower `tl.reduce(src region, dst region)` with attrs `kind`, `dim`, `clear`; what has no vector form becomes scalar loops."""
     ways = [lambda: _Reduce(s, ctx).lower(), lambda: reduce_nest(s, ctx)]
-    if any(dtype_of(r.source) == "int64" for r in s.value.args):
+    if any(dtype_of(r.source) in ("int64", "uint64") for r in s.value.args):
         del ways[0]
     for way in ways:
         try:

@@ -9,6 +9,7 @@ from ..base.unsupported import Unsupported
 from ..vector.fold.accumulate import Update, fold_dtype
 from ..vector.graph.convert import convert
 from ..vector.graph.graph import Node
+from ..vector.graph.operations import BITS_OF
 from ..vector.nest.nest import Nest
 from ..vector.nest.parallel import StraightLine
 from .reduce_scalar import BOOLEAN, carrier_of, is_float, nothing_holds, prepared
@@ -37,11 +38,13 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
         raise Unsupported(f"floats that are folded first and then joined with {result}")
     if not clear and nothing_holds(dtype_of(source.source), result):
         raise Unsupported(f"{dtype_of(source.source)} that is folded first and then joined with {result}")
+    if "uint64" in (dtype_of(source.source), result, carrier) and not all(map(is_integer, (dtype_of(source.source), result, carrier))):
+        raise Unsupported("no vector conversion of uint64 from or to floats")
     block = StraightLine(ctx, Nest(axes, extents, seq(), s.span), {}, None)
 
     operation, dtype = _OPERATIONS[kind], "float16" if kind in BOOLEAN else fold_dtype(_OPERATIONS[kind], carrier)
     # An unsigned maximum is a signed one of values whose top bit is inverted.
-    flip = block.exprs.ops.flipped if carrier == "uint32" and operation in ("max", "min") else lambda n: n
+    flip = block.exprs.ops.flipped if carrier in BITS_OF and operation in ("max", "min") else lambda n: n
 
     def folded(e) -> Node:
         value = block.exprs.value(e)

@@ -13,10 +13,10 @@ from ...base.context import VectorContext
 from ..emit.emitter import Emitter
 from ..emit.views import View
 
-_PICK = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int64": "int64", "int32": "int32", "int16": "int16",
+_PICK = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int64": "int64", "uint64": "int64", "int32": "int32", "int16": "int16",
          "int8": "float16", "uint8": "float16", "uint16": "int32", "uint32": "int32", "bool": "float16"}  # fmt: skip
-_BITS = {"int64": "int64", "int32": "int32", "int16": "int16", "int8": "int16", "uint8": "int16", "bool": "int16"}
-_WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int64": "int64", "int32": "int32", "int16": "int32",
+_BITS = {"int64": "int64", "uint64": "int64", "int32": "int32", "int16": "int16", "int8": "int16", "uint8": "int16", "bool": "int16"}
+_WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int64": "int64", "uint64": "int64", "int32": "int32", "int16": "int32",
          "int8": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int32"}  # fmt: skip
 FOLD_DTYPE = {
     "add": _WIDE, "mul": _WIDE,

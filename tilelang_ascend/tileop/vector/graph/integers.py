@@ -19,8 +19,8 @@ def bitwise(o: VectorOps, name: str, args: list[Node], logical: str) -> Node:
         if name == "bitwise_xor":
             return o.compare("ne", a, b)
         return o.g.mask_not(a) if b is None else o.g.mask_binary("and" if name == "bitwise_and" else "or", a, b)
-    if logical == "int64":
-        return _bitwise64(o, name, *args)
+    if logical in ("int64", "uint64"):
+        return _bitwise64(o, name, logical, *args)
     if name in ("shift_left", "shift_right"):
         return _shift(o, name, *args, logical)
     if name == "bitwise_not":
@@ -29,13 +29,25 @@ def bitwise(o: VectorOps, name: str, args: list[Node], logical: str) -> Node:
     return {"bitwise_and": bit_and, "bitwise_or": bit_or, "bitwise_xor": bit_xor}[name](o.g, *args)
 
 
-def _bitwise64(o: VectorOps, name: str, *args: Node) -> Node:
+def _bitwise64(o: VectorOps, name: str, logical: str, *args: Node) -> Node:
     if name not in ("shift_left", "shift_right"):
         return vector_int64.bitwise(o.g, name, list(args))
     a, b = args
     if b.op == "const" and b.value >= 0:
-        return vector_int64.shift(o.g, name, a, b.value)
+        return (
+            _logical_right64(o, a, b.value) if (name, logical) == ("shift_right", "uint64") else vector_int64.shift(o.g, name, a, b.value)
+        )
+    if (name, logical) == ("shift_right", "uint64"):
+        raise Unsupported("right shifts of uint64 by amounts that vary")
     return vector_int64.shift_lanes(o, name, a, b)
+
+
+def _logical_right64(o: VectorOps, a: Node, amount: int) -> Node:
+    """Right shift of int64 lanes that brings in zeros."""
+    if amount == 0:
+        return a
+    shifted = vector_int64.shift(o.g, "shift_right", a, amount)
+    return vector_int64.bitwise(o.g, "bitwise_and", [shifted, o.g.const(2 ** max(64 - amount, 0) - 1, "int64")])
 
 
 def _shift(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
@@ -110,11 +122,17 @@ def _wrapped(value: int) -> int:
 
 
 def divide_unsigned(o: VectorOps, name: str, a: Node, b: Node, divisor: int | None) -> Node:
-    """Exact uint32 quotient or remainder; both values are the bits of an int32.
+    """Exact uint32 quotient or remainder, or of uint64 by powers of two; both values are the bits of signed numbers.
 
     Half of a divided by b is a signed division when b is below 2**31; doubled, it is at most one too small. Larger divisors go in once
     or not at all.
     """
+    if a.dtype == "int64":
+        if divisor is None or divisor <= 0 or divisor & (divisor - 1):
+            raise Unsupported("uint64 division by anything but a constant power of two")
+        if name.endswith("div"):
+            return _logical_right64(o, a, divisor.bit_length() - 1)
+        return vector_int64.bitwise(o.g, "bitwise_and", [a, o.g.const(divisor - 1, "int64")])
     if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
         quotient = logical_right(o.g, a, o.g.const(divisor.bit_length() - 1, "int32")) if divisor > 1 else a
         return quotient if name.endswith("div") else o.sub(a, o.mul(quotient, divisor))

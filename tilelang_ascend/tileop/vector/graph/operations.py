@@ -11,6 +11,7 @@ int32           int32
 int64           int64, as pairs of int32 words where the chip has no instruction for them (`Graph.longs`)
 uint16          int32, wrapped to 16 bits
 uint32          int32: equal bits for + - *, orders and right shifts flip or shift the top bit
+uint64          int64: the same
 bool            mask
 """
 
@@ -20,7 +21,7 @@ import math
 
 import numpy as np
 
-from ....ir import tirx
+from ....ir import itemsize, tirx
 from ...base.unsupported import Unsupported
 from . import int64 as vector_int64
 from .convert import compare_exact, convert, wrap
@@ -29,9 +30,13 @@ from .graph import MASK, Graph, Node, power_of_two
 
 COMPUTE = {
     "float16": "float16", "bfloat16": "float32", "float32": "float32", "int8": "int16", "uint8": "int16", "int16": "int16",
-    "int32": "int32", "int64": "int64", "uint16": "int32", "uint32": "int32", "float8_e4m3fn": "float32",
+    "int32": "int32", "int64": "int64", "uint16": "int32", "uint32": "int32", "uint64": "int64", "float8_e4m3fn": "float32",
     "float8_e5m2": "float32", "float8_e8m0fnu": "float32", "bool": MASK,
 }  # fmt: skip
+
+
+BITS_OF = {"uint32": "int32", "uint64": "int64"}
+"""Unsigned dtypes that are computed as the signed ones of the same bits."""
 
 
 def compute_dtype(logical: str) -> str:
@@ -58,8 +63,8 @@ class VectorOps:
     def value(self, a: Node, logical: str) -> Node:
         """A node (as loaded, e.g. bfloat16 or int8) in the compute dtype of its logical dtype."""
         dtype = compute_dtype(logical)
-        if a.op == "const" and logical == "uint32":
-            return self.g.const((a.value + 2**31) % 2**32 - 2**31, dtype)
+        if a.op == "const" and logical in BITS_OF:
+            return self.g.const(a.value, dtype)
         if a.is_scalar and a.dtype != dtype:
             if dtype != MASK:
                 return self.scalar_cast(a, dtype)
@@ -79,12 +84,12 @@ class VectorOps:
         """``add sub mul max min`` and float ``div``."""
         if MASK in (a.dtype, b.dtype) and name in ("max", "min"):
             return self.g.mask_binary("or" if name == "max" else "and", self.g.lane_mask(a), self.g.lane_mask(b))
+        if logical in BITS_OF and a.is_scalar and b.is_scalar and not a.op == b.op == "const":
+            return self._unsigned(name, a, b, logical)
+        if logical in BITS_OF and name in ("max", "min"):
+            return self.flipped(self.arithmetic(name, self.flipped(a), self.flipped(b), BITS_OF[logical]))
         if a.dtype == "int64" and not (a.is_scalar and b.is_scalar):
             return vector_int64.arithmetic(self, name, a, b)
-        if logical == "uint32" and a.is_scalar and b.is_scalar and not a.op == b.op == "const":
-            return self._unsigned(name, a, b)
-        if logical == "uint32" and name in ("max", "min"):
-            return self.flipped(self.g.binary(name, self.flipped(a), self.flipped(b)))
         out = self.g.binary(name, a, b)
         return self.in_range(out, logical) if name in ("add", "sub", "mul") else out
 
@@ -95,16 +100,22 @@ class VectorOps:
             return self.scalar_cast(self.scalar_cast(a, logical), a.dtype)
         return wrap(self.g, a, 16 if logical == "uint16" else 8, signed=logical == "int8")
 
-    def _unsigned(self, name: str, a: Node, b: Node) -> Node:
-        """uint32 scalars (as int32), computed as what they are: sums of signed ones must not overflow."""
-        a, b = (self.g.const(x.value % 2**32, "uint32") if x.op == "const" else self.g.scalar_cast(x, "uint32") for x in (a, b))
-        return self.g.scalar_cast(self.g.binary(name, a, b), "int32")
+    def _unsigned(self, name: str, a: Node, b: Node, logical: str) -> Node:
+        """uint32 or uint64 scalars (as the signed dtype of their bits), computed as what they are: sums of signed ones must not overflow."""
+        a, b = (self.g.const(x.value, logical) if x.op == "const" else self.g.scalar_cast(x, logical) for x in (a, b))
+        return self.g.scalar_cast(self.g.binary(name, a, b), BITS_OF[logical])
 
     def flipped(self, a: Node) -> Node:
-        """A uint32 value (as int32) with the top bit inverted: signed order of the results is unsigned order of the values."""
-        if a.is_scalar and a.op != "const":
-            return self.g.scalar_op(lambda x: tirx.bitwise_xor(x, tirx.const(-(2**31), "int32")), a)
-        return self.g.binary("add", a, self.g.const(-(2**31), "int32"))
+        """A uint32 or uint64 value (as the signed dtype of its bits) with the top bit inverted: signed order of the results is unsigned order of the
+        values."""
+        top = -(2 ** (8 * itemsize(a.dtype) - 1))
+        if a.op == "const":
+            return self.g.const(a.value + top, a.dtype)
+        if a.is_scalar:
+            return self.g.scalar_op(lambda x: tirx.bitwise_xor(x, tirx.const(top, a.dtype)), a)
+        if a.dtype == "int64":
+            return vector_int64.arithmetic(self, "add", a, self.g.const(top, a.dtype))
+        return self.g.binary("add", a, self.g.const(top, a.dtype))
 
     def compare(self, mode: str, a: Node, b: Node) -> Node:
         """Mask of a <mode> b; int16 goes through float32, where it is exact, unless the chip compares it."""
@@ -130,8 +141,6 @@ class VectorOps:
             return self.g.mask_binary("or", self.g.mask_binary("and", m, a), self.g.mask_binary("and", self.g.mask_not(m), b))
         if a.dtype == "int64" and not (m.is_scalar and a.is_scalar and b.is_scalar):
             return vector_int64.select(self, m, a, b)
-        if a.dtype == "uint64" and not (m.is_scalar and a.is_scalar and b.is_scalar):
-            raise Unsupported("no instruction selects uint64 values")
         carrier = {"int16": "float16", "int32": "float32", "uint16": "float16", "uint32": "float32"}.get(a.dtype)
         if carrier is None or (m.is_scalar and a.is_scalar and b.is_scalar):
             return self.g.select(m, a, b)

@@ -29,14 +29,14 @@ from ....ir import (
 )
 from ....tile.uses import loads_in
 from ...base.context import VectorContext
-from ...base.tiles import is_tile, memory_dtype
+from ...base.tiles import held_as, is_tile, memory_dtype
 from ...base.unsupported import Unsupported
 from ...scalar.loops import BITWISE, bound_elements, is_function
 from ..emit.views import View
 from ..graph import integers as vector_int
 from ..graph.convert import convert
 from ..graph.graph import MASK, Graph, Node
-from ..graph.operations import VectorOps, compute_dtype
+from ..graph.operations import BITS_OF, VectorOps, compute_dtype
 from ..graph.words import pair
 from ..math import functions as elementwise_math
 
@@ -167,7 +167,7 @@ class ExprLowering:
 
     def _index_value(self, e) -> Node | None:
         """Integer sums of axes as int32 values; int64 sums whose varying part int32 does not hold are no such sum."""
-        parts = self.split(e, exact=dtype_of(e) == "int64")
+        parts = self.split(e, exact=dtype_of(e) == "int64") if dtype_of(e) != "uint64" else None
         if parts is None or not parts[0] and as_sum(e).terms == ():
             return None
         coefficients, rest = parts
@@ -203,7 +203,7 @@ class ExprLowering:
 
     def _affine_condition(self, e, mode: str) -> Node | None:
         """Compare of two integer index sums: the varying part is small and exact in float32, the rest is one scalar."""
-        parts = self.split(tirx.Sub(e.a, e.b), exact=True) if is_integer(dtype_of(e.a)) else None
+        parts = self.split(tirx.Sub(e.a, e.b), exact=True) if is_integer(dtype_of(e.a)) and dtype_of(e.a) != "uint64" else None
         if parts is None or not parts[0]:
             return None
         coefficients, rest = parts
@@ -400,7 +400,7 @@ class ExprLowering:
         if by_index is not None:
             return by_index
         pair = self._pair(e)
-        if dtype_of(e.a) == "uint32" and mode not in ("eq", "ne"):
+        if dtype_of(e.a) in BITS_OF and mode not in ("eq", "ne"):
             pair = [self.ops.flipped(x) for x in pair]
         return self.ops.compare(mode, *pair)
 
@@ -408,37 +408,26 @@ class ExprLowering:
         name, (a, b) = _DIVISION[type(e)], self._pair(e)
         if not dtype_of(e).startswith("int") and not dtype_of(e).startswith("uint"):
             return elementwise_math.float_division(self.ops, name, a, b)
-        if dtype_of(e) == "uint32":
+        if dtype_of(e) in BITS_OF:
             return vector_int.divide_unsigned(self.ops, name, a, b, const_int(e.b))
         return vector_int.divide(self.ops, name, a, b, const_int(e.b))
 
     def _cast(self, e) -> Node:
         dtype, source = dtype_of(e), dtype_of(e.value)
-        if (dtype, source) == ("int64", "uint64") and (bits := self._wrapping(e.value)) is not None:
-            return bits
         a = self.natural(e.value)
-        if source == "uint32" and a.dtype == "int32":
-            # What is computed as int32 has the bits of the number, not its value.
-            a = self.g.scalar_cast(a, source) if a.is_scalar else self.g.reinterpret(a, source)
+        if a.is_scalar and a.dtype == BITS_OF.get(source):
+            a = self.g.scalar_cast(a, source)  # What is computed as a signed number has the bits of the number, not its value.
+        elif source == "uint32" and a.dtype == "int32":
+            a = self.g.reinterpret(a, source)
         if a.is_scalar:
             return self.ops.scalar_cast(a, dtype)
+        if "uint64" in (source, dtype):
+            if not is_integer(source) and source != "bool" or not is_integer(dtype) and dtype != "bool":
+                raise Unsupported(f"no vector conversion from {source} to {dtype}")
+            dtype = held_as(dtype) if dtype == "uint64" else dtype
         if a.dtype != source and a.dtype != compute_dtype(source):
             a = self.ops.value(a, source)
         return convert(self.g, a, MASK if dtype == "bool" else dtype)
-
-    def _wrapping(self, e) -> Node | None:
-        """The int64 with the bits of a sum or product of uint64, which wraps like that of its operands; None for anything else, and where it is the same in
-        all lanes."""
-        if isinstance(e, tirx.Cast) and is_integer(dtype_of(e.value)) and dtype_of(e.value) != "uint64":
-            return self.ops.value(self.natural(tirx.Cast("int64", e.value)), "int64")
-        if isinstance(e, tirx.IntImm):
-            return self.g.const((int(e.value) + 2**63) % 2**64 - 2**63, "int64")
-        if type(e) not in (tirx.Add, tirx.Sub, tirx.Mul):
-            return None
-        a, b = self._wrapping(e.a), self._wrapping(e.b)
-        if a is None or b is None or a.is_scalar and b.is_scalar:
-            return None
-        return self.ops.arithmetic(_ARITHMETIC[type(e)], a, b, "int64")
 
     def _logic(self, e) -> Node:
         name = "and" if isinstance(e, tirx.And) else "or"

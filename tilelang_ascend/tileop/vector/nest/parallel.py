@@ -40,7 +40,7 @@ from ....isa.units import BLOCK_BYTES
 from ....tile.uses import IN_ORDER, is_output
 from ...base.context import VectorContext
 from ...base.tensor_bounds import all_of
-from ...base.tiles import is_tile
+from ...base.tiles import held_as, is_tile
 from ...base.unsupported import Unsupported
 from ...scalar.loops import scalar_loops
 from ..emit.emitter import Emitter, Unreadable, Unwritable
@@ -49,6 +49,7 @@ from ..fold.accumulate import Update, accumulate, fold_dtype, neutral, update_of
 from ..graph.convert import convert
 from ..graph.fp8 import FORMATS, code
 from ..graph.graph import MASK, Graph, Node, in_memory
+from ..graph.operations import BITS_OF
 from ..schedule.rows import rows_of, scattered, store_rows, store_scattered
 from ..schedule.store import store
 from ..schedule.values import Values, source
@@ -210,7 +211,7 @@ class StraightLine:
         if not any(isinstance(s, (For, IfThenElse)) and _mentions(s, buffer) for s in following):
             self.env[buffer] = self.graph.const(0, dtype)
             return
-        memory = "uint8" if dtype == "bool" else dtype
+        memory = held_as(dtype)
         axes = tuple(range(len(self.nest.axes)))
         unit = max(self.ctx.pitch_unit, BLOCK_BYTES // itemsize(memory))
         packed = Values(self.ctx, self.graph, Emitter(self.nest.extents), unit)
@@ -293,7 +294,7 @@ class StraightLine:
         fold_type = fold_dtype(update.operation, dtype)
         old = self.exprs.view_node(place, self.exprs.stored.get(s.buffer, 0))
         # An unsigned maximum is a signed one of values whose top bit is inverted.
-        flip = ops.flipped if dtype == "uint32" and update.operation in ("max", "min") else lambda n: n
+        flip = ops.flipped if dtype in BITS_OF and update.operation in ("max", "min") else lambda n: n
 
         def as_folded(n: Node) -> Node:
             return flip(ops.scalar_cast(n, fold_type) if n.is_scalar else convert(self.graph, n, fold_type))
@@ -326,7 +327,7 @@ class StraightLine:
 
     def as_stored(self, value: Node, dtype: str) -> Node:
         """`value` in the dtype of the bytes of a tile of `dtype`."""
-        memory = "uint8" if dtype == "bool" else dtype
+        memory = held_as(dtype)
         if value.is_scalar:
             return value if value.dtype == memory else self.exprs.ops.scalar_cast(value, memory)
         return convert(self.graph, value, memory)
@@ -336,7 +337,7 @@ class StraightLine:
         from ....ir import BufferLoad
 
         ops, dtype = self.exprs.ops, dtype_of(s.buffer)
-        memory = "uint8" if dtype == "bool" else dtype
+        memory = held_as(dtype)
         old = self.as_stored(self.exprs.natural(BufferLoad(s.buffer, list(s.indices))), dtype)
         if memory in ("int8", "uint8"):
             parts = [convert(self.graph, x, "float16") for x in (value, old)]
