@@ -118,11 +118,15 @@ class Slots:
         return lambda env: as_value(_not(value(env)) if dtype.kind == "b" else ~value(env), dtype)
 
     def _Select(self, e) -> Fn:
-        return self._choose(e.condition, e.true_value, e.false_value)
+        return self._choose(e.condition, e.true_value, e.false_value, numpy_dtype(dtype_of(e)))
 
-    def _choose(self, condition, true_value, false_value) -> Fn:
+    def _choose(self, condition, true_value, false_value, dtype) -> Fn:
         """The value of one side; only the elements that side reads have to exist."""
         test, then, other = self.expr(condition), self.expr(true_value), self.expr(false_value)
+
+        def lanes(value):
+            # Numbers of uint64 and smaller ones would meet as float64.
+            return value if isinstance(value, np.ndarray) and value.ndim or dtype != np.uint64 else np.asarray(value, dtype)
 
         def run(env):
             c = test(env)
@@ -130,7 +134,7 @@ class Slots:
                 return (then if c else other)(env)
             if c.all():
                 return then(env)
-            return np.where(c, _under(env, c, then), _under(env, ~c, other)) if c.any() else other(env)
+            return np.where(c, lanes(_under(env, c, then)), lanes(_under(env, ~c, other))) if c.any() else other(env)
 
         return run
 
@@ -147,7 +151,7 @@ class Slots:
             return lambda env: env.sub
         name = full.split(".")[-1]
         if name == "if_then_else":
-            return self._choose(*e.args)
+            return self._choose(*e.args, numpy_dtype(dtype_of(e)))
         args, dtype = [self.expr(a) for a in e.args], numpy_dtype(dtype_of(e))
         if name in BITWISE:
             function = of_dtype(BITWISE[name], dtype)

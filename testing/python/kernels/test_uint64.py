@@ -312,3 +312,20 @@ def test_other_dtypes(target, other, way):
     out = strict.run(tilelang.compile(main, target=target, pass_configs=strict.SERIAL), arrays, text=True)
     if src != U64 and dst == U64 and other not in ("float32", "bfloat16"):
         np.testing.assert_array_equal(out["Y"], arrays["X"].astype(np.uint64))
+
+
+def test_the_interpreter_chooses_between_numbers():
+    """2^64 - 1 and 3 are no float64 together."""
+
+    @T.prim_func
+    def main(X: T.Tensor((8,), U64), Y: T.Tensor((8,), U64)):
+        with T.Kernel(1, threads=32):
+            x, y = T.alloc_shared((8,), U64), T.alloc_fragment((8,), U64)
+            T.copy(X, x)
+            for i in T.Parallel(8):
+                y[i] = T.if_then_else(x[0] > x[i], x[0], T.cast(3, U64)) ^ x[i]
+            T.copy(y, Y)
+
+    x = np.array([2**64 - 1, 5, 2**63 + 1, 2**64 - 1, 0, 7, 2**53 + 1, 2**64 - 2], np.uint64)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(x)})["Y"]
+    np.testing.assert_array_equal(out, np.where(x[0] > x, x[0], np.uint64(3)) ^ x)
