@@ -16,8 +16,9 @@ Requires: Tile IR after normalize_clears, before merge_steps. Ensures: same valu
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...analysis.tiles.split_axis import SplitPlan, plan_along
 from ...analysis.tiles.split_globals import is_global
@@ -45,8 +46,27 @@ VECTOR_LEFT = 0.7
 with 64 and with 128 rows."""
 WAYS = 4
 """Transfers through GM of what the vector cores make for a product: a result to GM, to UB, what is made of it to GM, to L1."""
-NOTHING = (0.0, 0.0, 0.0, 0.0, 0.0)
-"""Cycles of what no pipe works on."""
+
+
+class _Pipes(NamedTuple):
+    """Cycles of pipes: loads to L1, other transfers through GM, loads to L0, products, and the work of each of the vector cores."""
+
+    loads: float = 0.0
+    crossing: float = 0.0
+    to_l0: float = 0.0
+    products: float = 0.0
+    vector: float = 0.0
+
+    def __add__(self, other: _Pipes) -> _Pipes:
+        return _Pipes(*map(operator.add, self, other))
+
+    def times(self, runs: int) -> _Pipes:
+        return _Pipes(*(runs * cycles for cycles in self))
+
+    @property
+    def longest(self) -> float:
+        """Of what goes on at the same time."""
+        return max(self.loads + self.crossing, self.to_l0, self.products, self.vector)
 
 
 def join_blocks(func: PrimFunc, chip, notes: list, joining) -> PrimFunc:
@@ -54,7 +74,7 @@ def join_blocks(func: PrimFunc, chip, notes: list, joining) -> PrimFunc:
     that is None: it must not be done."""
     grid = Grid.of(func.body)
     products = [s for s in statements(grid.body) if is_op(s, GEMM)]
-    if joining is None or len(products) < 2 or not all(dtype_of(s.value.args[0].source) in chip.prices["mmad"].rates for s in products):
+    if joining is None or len(products) < 2 or not all(_has_price(s, chip) for s in products):
         return func
     blocks = 1
     while _waits_for_loads(grid, chip) and (found := _joined(grid, chip)) is not None:
@@ -66,10 +86,16 @@ def join_blocks(func: PrimFunc, chip, notes: list, joining) -> PrimFunc:
     return func.with_body(grid.rebuilt(func.body))
 
 
+def _has_price(product: Stmt, chip) -> bool:
+    """True for a product of known size, of a dtype the cube core has."""
+    regions = product.value.args[:3]
+    return dtype_of(regions[0].source) in chip.prices["mmad"].rates and all(const_int(r.extent) for x in regions for r in x.region[-2:])
+
+
 def _waits_for_loads(grid: Grid, chip) -> bool:
     """True if loads of a block take longer than its products: else there is nothing to be gained from fewer of them."""
-    loads, _, to_l0, products, _ = _Model.of(grid, chip).pipes(grid.body, grid.body)
-    return max(loads, to_l0) > products
+    pipes = _Model.of(grid, chip).pipes(grid.body, grid.body)
+    return max(pipes.loads, pipes.to_l0) > pipes.products
 
 
 def _joined(grid: Grid, chip) -> Grid | None:
@@ -107,8 +133,7 @@ def _moves(body: Stmt, var, plan: SplitPlan) -> bool:
 def _cycles(grid: Grid, chip) -> float:
     """Of all blocks a cube core and its vector cores work on, by what bounds them."""
     blocks = MANY if None in grid.extents else math.prod(grid.extents)
-    loads, crossing, *others = _Model.of(grid, chip).pipes(grid.body, grid.body)
-    return math.ceil(blocks / chip.num_aic) * max(loads + crossing, *others)
+    return math.ceil(blocks / chip.num_aic) * _Model.of(grid, chip).pipes(grid.body, grid.body).longest
 
 
 @dataclass(frozen=True)
@@ -124,44 +149,38 @@ class _Model:
         fills = [uses_of(s) for s in statements(grid.body) if is_parallel(s) or work_of(s) is not None]
         return _Model(chip, {b for uses in fills if any(map(is_global, uses.reads)) for b in uses.writes & operands})
 
-    def pipes(self, s: Stmt, around: Stmt) -> tuple[float, ...]:
-        """Cycles of loads to L1, of other transfers, of loads to L0, of products, and of each vector core. around: the body of the innermost loop around `s`."""
+    def pipes(self, s: Stmt, around: Stmt) -> _Pipes:
+        """Of a statement. around: the body of the innermost loop around it."""
         if is_op(s, GEMM):
-            return 0.0, *self.product(s, around), 0.0
+            return self.product(s, around)
         if is_parallel(s) or work_of(s) is not None:
             uses = uses_of(s)
             filled = uses.writes & self.loaded if any(map(is_global, uses.reads)) else ()
             if filled:
-                return self.transfer(sum(map(fixed_bytes, filled))), 0.0, 0.0, 0.0, 0.0
-            return (
-                0.0,
-                0.0,
-                0.0,
-                0.0,
-                VECTOR_LEFT * Model(self.chip, self.chip.num_aiv, latency=False).cost(s).vector / VECTOR_CORES_PER_BLOCK,
-            )
+                return _Pipes(loads=self.transfer(sum(map(fixed_bytes, filled))))
+            lanes = Model(self.chip, self.chip.num_aiv, latency=False).cost(s).vector
+            return _Pipes(vector=VECTOR_LEFT * lanes / VECTOR_CORES_PER_BLOCK)
         loop = isinstance(s, For)
-        inside = [self.pipes(x, s.body if loop else around) for x in children(s)]
-        runs = (const_int(s.extent) or USUAL_STEPS) if loop else 1
-        return tuple(runs * sum(pipe) for pipe in zip(*inside)) if inside else NOTHING
+        inside = sum((self.pipes(x, s.body if loop else around) for x in children(s)), _Pipes())
+        return inside.times(const_int(s.extent) or USUAL_STEPS) if loop else inside
 
     def transfer(self, nbytes: int) -> float:
         return self.chip.prices["gm_to_l1"].busy_cycles(nbytes, "bytes") if nbytes else 0.0
 
-    def product(self, s: Stmt, around: Stmt) -> tuple[float, float, float]:
-        """Cycles of transfers of operands that the vector cores make, of loads of both operands to L0, one after the other, and of a product. What the loop
-        does not change is there for many keys."""
+    def product(self, s: Stmt, around: Stmt) -> _Pipes:
+        """Its operands are loaded to L0 one after the other, what the loop does not change once for many keys; those the vector cores make have come from them."""
         a, b, c = s.value.args[:3]
         m, n = (const_int(r.extent) for r in c.region[-2:])
         k, kind = const_int(a.region[-2 if int(s.value.attrs["transpose_A"]) else -1].extent), dtype_of(a.source)
-        changed, loads, crossing = uses_of(around).writes, 0.0, 0
+        changed, loads, made = uses_of(around).writes, 0.0, 0
         for operand, rows, side in ((a, m, "a"), (b, n, "b")):
             if operand.source in changed:
                 nbytes = rows * k * itemsize(kind)
                 loads += self.chip.prices[f"l1_to_l0{side}"].busy_cycles(nbytes, "bytes")
-                crossing += nbytes if operand.source not in self.loaded and not self.chip.has_path("L0C", "UB") else 0
+                made += nbytes if operand.source not in self.loaded and not self.chip.has_path("L0C", "UB") else 0
         fractals = math.ceil(m / FRACTAL_ROWS) * math.ceil(n / FRACTAL_ROWS) * math.ceil(k / k0_of(itemsize(kind)))
-        return self.transfer(WAYS * crossing), loads, self.chip.prices["mmad"].busy_cycles(fractals, kind)
+        products = self.chip.prices["mmad"].busy_cycles(fractals, kind)
+        return _Pipes(crossing=self.transfer(WAYS * made), to_l0=loads, products=products)
 
 
 __all__ = ["join_blocks"]
