@@ -91,6 +91,13 @@ def elements_by_data(a, v, A, Y, Z, k):
     Y[k, 0, 0] = v[T.cast(a[0, 0], "int32"), 0]
 
 
+def asked_again(a, v, A, Y, Z, k):
+    for i, j in T.Parallel(ROWS, 16):
+        v[i, j] = k
+    while v[0, 0] < 1:
+        T.copy(A[k, :, :], a)
+
+
 def kernel_of(step):
     step = T.macro(step)
 
@@ -156,3 +163,9 @@ def test_names_that_meet_stay_together():
     out = strict.run(tilelang.compile(main), {"A": a, "Y": np.zeros(ROWS * 16, F32), "Z": np.zeros_like(a)})
     np.testing.assert_array_equal(out["Y"], np.arange(ROWS * 16, dtype=F32))
     np.testing.assert_array_equal(out["Z"], a)
+
+
+def test_a_condition_is_asked_again():
+    """A loop whose condition reads a view stores to the tile: no later pass sees such loops, which ask variables."""
+    func = kernel_of(asked_again)
+    assert separate_views(func).same_as(func)

@@ -58,8 +58,11 @@ class _Walk:
 
     def loop(self, s: For | While, state: State) -> State | None:
         """The state behind a loop."""
-        self.step(s, own_uses(s), state)
+        if isinstance(s, For):
+            self.step(s, own_uses(s), state)
         while True:
+            if isinstance(s, While):  # Its condition is asked again behind every iteration.
+                self.step(s, own_uses(s), state)
             self.next.append(None)
             self.left.append(None)
             end = self.run(s.body, state)
