@@ -25,6 +25,7 @@ from ..ir import (
     While,
     call,
     children,
+    const_int,
     exprs,
     free_vars,
     op_name,
@@ -36,6 +37,8 @@ from ..ir import (
 )
 from ..ir.grids import is_grid_axis
 from ..tile import VIEW, is_op
+from ..tile.clears import gemm_args, multiplies_own
+from ..tile.jumps import may_leave
 from ..tile.uses import is_parallel, is_scalar_var, own_uses, uses_of
 
 BARRIER = "frontend.sync_grid"
@@ -137,7 +140,7 @@ def _go(stmts: Iterable[Stmt], buffer, known: bool) -> tuple[bool, bool]:
     """(does nothing read what was there before, is it all written now?). known: it was all written before."""
     for s in stmts:
         inside = isinstance(s, (For, While, IfThenElse)) and not is_parallel(s)
-        if not known and buffer in (own_uses if inside else uses_of)(s).reads:
+        if not known and buffer in (own_uses if inside else uses_of)(s).reads and not _begins_anew(s, buffer):
             return False, known
         if not inside:
             known |= _writes_all(s, buffer)
@@ -145,8 +148,20 @@ def _go(stmts: Iterable[Stmt], buffer, known: bool) -> tuple[bool, bool]:
         ends = [_go(stmts_of(x), buffer, known) for x in children(s)]
         if not all(right for right, _ in ends):
             return False, known
-        known |= isinstance(s, IfThenElse) and len(ends) == 2 and all(end for _, end in ends)
+        surely = len(ends) == 2 if isinstance(s, IfThenElse) else isinstance(s, For) and _runs_to_the_end(s)
+        known |= surely and all(end for _, end in ends)
     return True, known
+
+
+def _begins_anew(s: Stmt, buffer) -> bool:
+    """True for a product that does not look at what its accumulator `buffer` holds."""
+    args = gemm_args(s)
+    return args is not None and args[2].source.same_as(buffer) and bool(const_int(args[3])) and not multiplies_own(s)
+
+
+def _runs_to_the_end(loop: For) -> bool:
+    """True if a loop surely has an iteration, of which nothing is left out."""
+    return (const_int(loop.extent) or 0) > 0 and not may_leave(loop.body)
 
 
 def _writes_all(s: Stmt, buffer) -> bool:

@@ -215,3 +215,35 @@ def test_plain_python_says_that_it_cannot_wait(monkeypatch):
     monkeypatch.setenv("TILELANG_INTERPRET", "1")
     with pytest.raises(TilelangAscendError, match="waits for all blocks"):
         factory()(torch.zeros(BLOCKS, N))
+
+
+def test_products_that_begin_anew_behind_the_barrier():
+    """What an accumulator or a tile holds in front of the barrier is gone when a loop that surely runs has written it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((BLOCKS * N, N), "float16"), P: T.Tensor((BLOCKS * N, N), "float16"), Y: T.Tensor((BLOCKS * N, N), F32)):
+        with T.Kernel(BLOCKS) as bx:
+            a, b = T.alloc_shared((N, N), "float16"), T.alloc_shared((N, N), "float16")
+            c, d = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32)
+            for k in T.serial(2):
+                T.copy(A[bx * N, 0], a)
+                T.gemm(a, a, c, transpose_B=True, clear_accum=True)
+            T.copy(c, P[bx * N, 0])
+            T.sync_grid()
+            T.clear(d)
+            for k in T.serial(BLOCKS):
+                T.copy(P[k * N, 0], b)
+                T.copy(A[bx * N, 0], a)
+                T.gemm(a, b, c, clear_accum=True)
+                for i, j in T.Parallel(N, N):
+                    d[i, j] += c[i, j]
+            for i, j in T.Parallel(N, N):
+                d[i, j] += c[i, j]
+            T.copy(d, Y[bx * N, 0])
+
+    rng = np.random.default_rng(4)
+    a = rng.integers(-1, 2, (BLOCKS * N, N)).astype(np.float16)
+    out = run(main, A=a, P=np.zeros_like(a), Y=np.zeros(a.shape, np.float32))
+    tiles = a.astype(np.float32).reshape(BLOCKS, N, N)
+    own = tiles @ tiles.transpose(0, 2, 1)
+    np.testing.assert_array_equal(out["Y"].reshape(BLOCKS, N, N), tiles @ own.sum(0) + tiles @ own[-1])
