@@ -39,6 +39,10 @@ def kernel(tiles, trips, variant=""):
             T.clear(columns)
             if variant == "chosen":
                 T.copy(Q[h, M[t] * N, 0], q)
+            elif variant == "a name":
+                first = t * N
+                row = first + 0
+                T.copy(Q[h, row, 0], q)
             else:
                 T.copy(Q[h, t * N, 0], q)
             for k in T.Pipelined(t + 1 if variant == "causal" else M[tiles] if variant == "run time" else trips, num_stages=2):
@@ -108,7 +112,7 @@ def joined(compiled) -> bool:
     return any("neighbouring blocks" in note for note in compiled.artifact.notes)
 
 
-JOINED = ("", "not whole", "run time", "left early", "masked", "sums of rows", "added", "rows behind", "through memory")
+JOINED = ("", "not whole", "run time", "left early", "masked", "sums of rows", "added", "rows behind", "through memory", "a name")
 APART = ("own keys", "causal", "chosen", "numbered", "quantised", "sums of columns", "upside down", "neighbours", "one of its own")
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from ...analysis.tiles.split_axis import SplitPlan, plan_along
 from ...analysis.tiles.split_globals import is_global
-from ...ir import For, PrimFunc, Stmt, children, const_int, dtype_of, free_vars, itemsize, statements
+from ...ir import Bind, For, PrimFunc, Stmt, children, const_int, dtype_of, free_vars, itemsize, statements
 from ...ir.functions import fixed_bytes
 from ...ir.grids import Grid
 from ...isa.base import VECTOR_CORES_PER_BLOCK
@@ -125,9 +125,15 @@ def _plans(body: Stmt) -> list[SplitPlan]:
 
 
 def _moves(body: Stmt, var, plan: SplitPlan) -> bool:
-    """True if a tile of `plan` is loaded from another place for each value of `var`."""
-    moved = [x for s in statements(body) if (x := moved_regions(s)) is not None]
-    return any(dst.source in plan.dims and any(var in free_vars(r.min) for r in src.region) for src, dst in moved)
+    """True if a tile of `plan` is loaded from another place for each value of `var`, or of a name that depends on it."""
+    moving = {var}
+    for s in statements(body):
+        if isinstance(s, Bind) and moving & free_vars(s.value):
+            moving.add(s.var)
+        moved = moved_regions(s)
+        if moved is not None and moved[1].source in plan.dims and any(moving & free_vars(r.min) for r in moved[0].region):
+            return True
+    return False
 
 
 def _cycles(grid: Grid, chip) -> float:
