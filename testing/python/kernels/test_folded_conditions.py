@@ -7,10 +7,27 @@ import strict
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import For, exprs, is_if_then_else, statements, walk_expr
+from tilelang_ascend.ir import (
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    PrimFunc,
+    Var,
+    decl_buffer,
+    exprs,
+    imm,
+    is_if_then_else,
+    seq,
+    statements,
+    tirx,
+    walk_expr,
+)
 from tilelang_ascend.tile import FILL, is_op
 from tilelang_ascend.tile.uses import SKEW
 from tilelang_ascend.transform import pipeline
+from tilelang_ascend.transform.canonicalize.fold_conditions import fold_conditions
 
 F16, F32 = "float16", "float32"
 N, STEPS = 64, 4
@@ -277,3 +294,14 @@ def test_comparisons_with_itself(dtype, chip):
         e = np.full(8, number)
         out = strict.run(compiled, {"E": e, "Y": np.zeros((6, 8), np.float32)}, {"c": number})["Y"]
         np.testing.assert_array_equal(out, np.stack([*[wanted(number)] * 7, 3 * (1 - wanted(number))], 1))
+
+
+def test_loops_of_one_iteration_that_begin_at_what_is_read():
+    """Both begin at A[0], which is another number for the second one."""
+    a, y = (decl_buffer((4,), "int32", name, scope="global") for name in "AY")
+    i, j = Var("i", "int32"), Var("j", "int32")
+    start = BufferLoad(a, [imm(0)])
+    inner = For(j, start, imm(1), ForKind.SERIAL, IfThenElse(tirx.EQ(i, j), BufferStore(y, imm(1), [imm(0)]), None))
+    outer = For(i, start, imm(1), ForKind.SERIAL, seq([BufferStore(a, start + imm(1), [imm(0)]), inner]))
+    folded = fold_conditions(PrimFunc([], outer))
+    assert any(isinstance(s, IfThenElse) for s in statements(folded.body))

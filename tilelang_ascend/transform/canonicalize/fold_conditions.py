@@ -55,7 +55,8 @@ class _Fold(StmtMutator):
 
     def visit_For(self, s: For):
         if const_int(s.extent) == 1 and not is_parallel(s) and not is_grid_axis(s) and not may_leave(s.body):
-            self.known.bind(s.loop_var, s.min, True)
+            if not loads_in(s.min):  # What is read may be another number when it is read again.
+                self.known.bind(s.loop_var, s.min, True)
             return [Bind(s.loop_var, s.min, span=s.span), *stmts_of(self.block(s.body))]
         if not loads_in(s.min) and not loads_in(s.extent):
             self.known.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), True)
