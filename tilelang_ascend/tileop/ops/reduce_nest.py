@@ -34,12 +34,7 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
     to = _result_index(target, dim, axes, extents)
     clear = bool(int(attrs.get("clear", 1)))
     result, carrier = dtype_of(target.source), carrier_of(source.source, target.source, kind, clear)
-    if not clear and is_float(dtype_of(source.source)) and not is_float(carrier) and kind not in BOOLEAN:
-        raise Unsupported(f"floats that are folded first and then joined with {result}")
-    if not clear and nothing_holds(dtype_of(source.source), result):
-        raise Unsupported(f"{dtype_of(source.source)} that is folded first and then joined with {result}")
-    if "uint64" in (dtype_of(source.source), result, carrier) and not all(map(is_integer, (dtype_of(source.source), result, carrier))):
-        raise Unsupported("no vector conversion of uint64 from or to floats")
+    _refuse_mixtures(dtype_of(source.source), result, carrier, kind, clear)
     block = StraightLine(ctx, Nest(axes, extents, seq(), s.span), {}, None)
 
     operation, dtype = _OPERATIONS[kind], "float16" if kind in BOOLEAN else fold_dtype(_OPERATIONS[kind], carrier)
@@ -67,6 +62,16 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
 
     block.fold(store, place, value, old, Update(operation, None), missing, stored)
     return block.emit()
+
+
+def _refuse_mixtures(dtype: str, result: str, carrier: str, kind: str, clear: bool) -> None:
+    """Raises `Unsupported` for a source of `dtype` whose lanes cannot be folded as `carrier` and become, or join, a `result`."""
+    if not clear and is_float(dtype) and not is_float(carrier) and kind not in BOOLEAN:
+        raise Unsupported(f"floats that are folded first and then joined with {result}")
+    if not clear and nothing_holds(dtype, result):
+        raise Unsupported(f"{dtype} that is folded first and then joined with {result}")
+    if "uint64" in (dtype, result, carrier) and not all(map(is_integer, (dtype, result, carrier))):
+        raise Unsupported("no vector conversion of uint64 from or to floats")
 
 
 def _result_index(target: TensorRegion, dim: int, axes: list, extents: tuple) -> list:
