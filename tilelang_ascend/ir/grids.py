@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 
 from . import For, PrimFunc, Stmt, StmtMutator, const_int, dtype_of, imm, stmts_of
 
+MANY = 1 << 10
+"""Blocks of a core, of a grid of unknown size."""
+
 
 def is_grid_axis(stmt: Stmt) -> bool:
     """True for one axis of the grid of a launch."""
@@ -51,6 +54,10 @@ class Grid:
     def fewer(self, axis: int, extent: int, body: Stmt) -> Grid:
         """The grid with `extent` blocks along an axis, and another `body`."""
         return replace(self, extents=(*self.extents[:axis], extent, *self.extents[axis + 1 :]), body=body)
+
+    def most_of_core(self, cores: int) -> int:
+        """Blocks of the busiest of so many cores; `MANY` of a grid whose size only run time tells."""
+        return MANY if None in self.extents else math.ceil(math.prod(self.extents) / cores)
 
     def count(self, axis: int, times: int) -> int:
         """Blocks, with `times` of them along an axis as one."""

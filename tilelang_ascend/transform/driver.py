@@ -85,7 +85,7 @@ class Context:
     parts: int = 1
     apart: Apart = Apart.FOUND
     in_step: bool = True
-    may_join: bool = False
+    may_join: bool = True
     joined: bool = False
 
     def attempt(self) -> Context:

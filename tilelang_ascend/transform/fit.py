@@ -71,10 +71,10 @@ def least_bytes(body: Stmt) -> dict[str, int]:
     def see(s: Stmt, kept: frozenset) -> None:
         if isinstance(s, (Evaluate, BufferStore)) or is_parallel(s):
             uses = uses_of(s)
-            there = _sizes(kept | (uses.all - uses.writes))
+            held, there = _sizes(kept), _sizes(kept | (uses.all - uses.writes))
             for b in uses.all - kept:
                 if (scope := scope_of(b)) in TILED:
-                    least[scope] = max(least[scope], _sizes(kept)[scope] + tile_bytes(b))
+                    least[scope] = max(least[scope], held[scope] + tile_bytes(b))
             least.update({scope: max(least[scope], there[scope]) for scope in TILED})
         elif isinstance(s, For):
             kept |= _kept(s)

@@ -312,21 +312,25 @@ def _with_nests(func: PrimFunc, context: Context):
 def _with_blocks(func: PrimFunc, context: Context):
     """The same. Blocks of mixed kernels that load the same are one, unless their tiles have no room then, or have to be worked on in more parts than
     without."""
-    attempt, failure = context.attempt(), None
-    attempt.may_join = True
+    attempt, lowered = context.attempt(), None
     try:
         lowered = _with_steps(func, attempt)
-    except OutOfMemory as error:
+    except OutOfMemory:
         if not attempt.joined:
             raise
-        failure = error
-    if failure is not None or attempt.joined and (attempt.parts > 1 or attempt.narrow):
+    if lowered is None or attempt.joined and (attempt.parts > 1 or attempt.narrow):
         alone = context.attempt()
+        alone.may_join = False
         other = _with_steps(func, alone)
-        if failure is not None or (alone.parts, not alone.merged, alone.narrow) <= (attempt.parts, not attempt.merged, attempt.narrow):
+        if lowered is None or _crowded(alone) <= _crowded(attempt):
             attempt, lowered = alone, other
     context.adopt(attempt)
     return lowered
+
+
+def _crowded(context: Context) -> tuple:
+    """How short of room tiles were in what a context has found; less is better."""
+    return context.parts, not context.merged, context.narrow
 
 
 def _with_steps(func: PrimFunc, context: Context):
@@ -363,7 +367,7 @@ def _with_long_steps(func: PrimFunc, context: Context):
         found.append((lowered, attempt))
     attempt = context.attempt()
     attempt.options = replace(context.options, merge_steps=False)
-    lowered, best = min([*found, (_lower_whole(func, attempt), attempt)], key=lambda way: (way[1].parts, not way[1].merged, way[1].narrow))
+    lowered, best = min([*found, (_lower_whole(func, attempt), attempt)], key=lambda way: _crowded(way[1]))
     context.adopt(best)
     return lowered
 

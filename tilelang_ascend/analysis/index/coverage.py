@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...ir import (
     Bind,
     BufferStore,
@@ -14,7 +16,6 @@ from ...ir import (
     TensorRegion,
     Var,
     const_int,
-    dtype_of,
     exprs,
     imm,
     statements,
@@ -26,7 +27,7 @@ from ...ir import (
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...tile.uses import COUNT, covers_whole, is_parallel, loads_in, on_chip, work_of
 from .affine import affine, affine_limits
-from .nest_indices import conjuncts
+from .nest_indices import conjuncts, sides_of
 
 
 def writes_whole(stmt: Stmt, buffer) -> bool:
@@ -140,6 +141,11 @@ def fill_together(boxes: list[list[tuple[int, int]]], shape) -> bool:
     return False
 
 
+def lies_in(box, boxes: Iterable) -> bool:
+    """True if a box, (first, end) for each dimension, lies in one of `boxes`; None stands for any place."""
+    return box is not None and any(all(low <= first and end <= high for (first, end), (low, high) in zip(box, other)) for other in boxes)
+
+
 def _nest_boxes(stmt: Stmt, buffer, ranges: dict) -> list[list[tuple[int, int]]]:
     """Boxes that stores of a nest fill whose indices are its loops, each shifted by a constant. ranges: variable -> (first, end) of the iterations
     that run, as conditions on single loops tell."""
@@ -169,9 +175,10 @@ def _where(condition, ranges: dict) -> dict | None:
     """The iterations of `ranges` in which a condition holds; None if these are none, or not told by bounds of single loops."""
     held = dict(ranges)
     for term in conjuncts(condition):
-        if not isinstance(term, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or "float" in dtype_of(term.a):
+        sides = sides_of(term)
+        if sides is None:
             return None
-        small, large = (term.a, term.b) if isinstance(term, (tirx.LT, tirx.LE)) else (term.b, term.a)
+        small, large, least = sides
         left, right = (affine(x, list(ranges)) for x in (small, large))
         bases = [None if f is None else const_int(f.base) for f in (left, right)]
         if None in bases or len(left.coeffs) + len(right.coeffs) != 1:
@@ -180,11 +187,12 @@ def _where(condition, ranges: dict) -> dict | None:
         if c != 1:
             return None
         low, end = held[v]
-        # v + a < b, or a < v + b; one more where they may be equal.
-        bound = bases[1] - bases[0] if left.coeffs else bases[0] - bases[1] + 1
-        equal = not isinstance(term, (tirx.LT, tirx.GT))
-        held[v] = (low, min(end, bound + equal)) if left.coeffs else (max(low, bound - equal), end)
-        if held[v][0] >= held[v][1]:
+        if left.coeffs:  # b - (v + a) >= least
+            end = min(end, bases[1] - bases[0] - least + 1)
+        else:  # v + b - a >= least
+            low = max(low, bases[0] - bases[1] + least)
+        held[v] = low, end
+        if low >= end:
             return None
     return held
 
@@ -211,4 +219,4 @@ def _nest_covers(stmt: Stmt, buffer, extents: dict) -> bool:
     return False
 
 
-__all__ = ["fill_together", "read_boxes", "repeats", "whole_store", "writes_whole", "written_boxes"]
+__all__ = ["fill_together", "lies_in", "read_boxes", "repeats", "whole_store", "writes_whole", "written_boxes"]

@@ -62,11 +62,7 @@ class NestIndices:
 
     def _most(self, extent) -> int | None:
         """The largest value of an extent that depends on loop variables around it."""
-        analyzer = sym.Analyzer()
-        for v, n in self.extents.items():
-            if n:
-                analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(n, dtype_of(v))))
-        most = int(analyzer.const_int_bound(extent).max_value)
+        most = int(self._bounds(extent).max_value)
         return most if 0 <= most < LONGEST else None
 
     def forms(self, indices) -> list | None:
@@ -101,13 +97,17 @@ class NestIndices:
         base = Sum(total.const + low, tuple(rest)).expr(dtype_of(index))
         return imm(base, dtype_of(index)) if isinstance(base, int) else base, high - low + 1
 
-    def _within(self, e) -> tuple[int, int] | None:
-        """The lowest and highest value that an expression of loop variables may have."""
+    def _bounds(self, e):
+        """Of an expression, over the iterations of all loops whose number is known."""
         analyzer = sym.Analyzer()
         for v, n in self.extents.items():
             if n:
                 analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(n, dtype_of(v))))
-        bound = analyzer.const_int_bound(e)
+        return analyzer.const_int_bound(e)
+
+    def _within(self, e) -> tuple[int, int] | None:
+        """The lowest and highest value that an expression of loop variables may have."""
+        bound = self._bounds(e)
         low, high = int(bound.min_value), int(bound.max_value)
         return (low, high) if -LONGEST < low and high < LONGEST else None
 

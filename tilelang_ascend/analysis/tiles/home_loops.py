@@ -27,7 +27,7 @@ from ...ir import (
 from ...tile.conditions import is_lasting, under_one
 from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, loads_in, uses_of
-from ..index.coverage import fill_together, read_boxes, written_boxes
+from ..index.coverage import fill_together, lies_in, read_boxes, written_boxes
 
 FEW_TRIPS = 16
 """Loops over parts of tiles have no more iterations, of others these decide: they are looked at one by one."""
@@ -103,7 +103,7 @@ def _filled_first(body: list, buffer, core, boxes: list) -> bool | None:
                 if filled is not None:
                     return filled
             continue
-        if buffer in found.reads and not all(_inside(box, boxes) for box in _all_read(s, buffer, core)):
+        if buffer in found.reads and not all(lies_in(box, boxes) for box in _all_read(s, buffer, core)):
             return False
         if buffer in found.writes:
             written = written_boxes(s, buffer, core)
@@ -160,10 +160,6 @@ def _iterations(s: For, trips: int):
 def _all_read(s: Stmt, buffer, core) -> list:
     """Boxes of all that is read below `s`; None among them stands for any place."""
     return read_boxes(s, buffer, core) if is_parallel(s) or isinstance(s, Evaluate) else [None]
-
-
-def _inside(box, boxes: list) -> bool:
-    return box is not None and any(all(low <= a and b <= high for (a, b), (low, high) in zip(box, other)) for other in boxes)
 
 
 @lru_cache(maxsize=8)

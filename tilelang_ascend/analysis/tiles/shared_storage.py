@@ -9,7 +9,7 @@ from ...ir.base import elements
 from ...ir.grids import is_grid_axis
 from ...tile import VIEW, is_op
 from ...tile.uses import Uses, is_parallel, loads_in, own_uses, uses_of, work_of
-from ..index.coverage import fill_together, read_boxes, written_boxes
+from ..index.coverage import fill_together, lies_in, read_boxes, written_boxes
 
 State = dict[tuple, frozenset]
 """(a name, another one) -> boxes of the first that were surely stored through it since something was stored through the other; a pair of which
@@ -87,7 +87,7 @@ class _Walk:
         self.met |= {frozenset((x, y)) for y in written if y is not x}
         pairs = [(pair, stored) for pair, stored in state.items() if pair[0] is x]
         boxes = _reads(s, x) if pairs else []
-        self.met |= {frozenset(pair) for pair, stored in pairs if not all(_inside(b, stored) for b in boxes)}
+        self.met |= {frozenset(pair) for pair, stored in pairs if not all(lies_in(b, stored) for b in boxes)}
 
     def stored(self, s: Stmt, written: list, state: State) -> State:
         """The state behind `s`, which stores through the names `written`."""
@@ -114,11 +114,6 @@ def _reads(s: Stmt, buffer) -> list:
     if work_of(s) is not None:
         return [None for a in elements(s.value.args) for x in loads_in(a) if x.source.same_as(buffer)] + read_boxes(s, buffer)
     return read_boxes(s, buffer) if isinstance(s, (Evaluate, BufferStore)) else [None]
-
-
-def _inside(box, stored: frozenset) -> bool:
-    """Does a box lie in one of those that were stored?"""
-    return box is not None and any(all(low <= first and end <= high for (first, end), (low, high) in zip(box, other)) for other in stored)
 
 
 def _either(a: State | None, b: State | None) -> State | None:

@@ -26,21 +26,16 @@ from ...ir import Bind, For, PrimFunc, Stmt, children, const_int, dtype_of, free
 from ...ir.functions import fixed_bytes
 from ...ir.grids import Grid
 from ...isa.base import VECTOR_CORES_PER_BLOCK
-from ...isa.cube import k0_of
-from ...isa.units import FRACTAL_ROWS
 from ...tile import GEMM, is_op
 from ...tile.uses import is_parallel, moved_regions, uses_of, work_of
 from .core_time import Model
 from .longer import Longer, ends_outside
+from .product_grid import USUAL_STEPS, product_cycles, product_sizes
 
 TIMES = 2
 """Blocks that become one, in each of several rounds."""
 GAIN = 0.9
 """Share of the time of two blocks that they may take together at most."""
-MANY = 1 << 10
-"""Blocks of a grid of unknown size."""
-USUAL_STEPS = 16
-"""Of a loop of unknown length."""
 VECTOR_LEFT = 0.7
 """Share of vector work that is left when steps have become longer and maxima are found before scores are converted: so much was measured of forwards
 with 64 and with 128 rows."""
@@ -138,8 +133,7 @@ def _moves(body: Stmt, var, plan: SplitPlan) -> bool:
 
 def _cycles(grid: Grid, chip) -> float:
     """Of all blocks a cube core and its vector cores work on, by what bounds them."""
-    blocks = MANY if None in grid.extents else math.prod(grid.extents)
-    return math.ceil(blocks / chip.num_aic) * _Model.of(grid, chip).pipes(grid.body, grid.body).longest
+    return grid.most_of_core(chip.num_aic) * _Model.of(grid, chip).pipes(grid.body, grid.body).longest
 
 
 @dataclass(frozen=True)
@@ -175,18 +169,14 @@ class _Model:
 
     def product(self, s: Stmt, around: Stmt) -> _Pipes:
         """Its operands are loaded to L0 one after the other, what the loop does not change once for many keys; those the vector cores make have come from them."""
-        a, b, c = s.value.args[:3]
-        m, n = (const_int(r.extent) for r in c.region[-2:])
-        k, kind = const_int(a.region[-2 if int(s.value.attrs["transpose_A"]) else -1].extent), dtype_of(a.source)
+        (a, b), (m, n, k), kind = s.value.args[:2], product_sizes(s), dtype_of(s.value.args[0].source)
         changed, loads, made = uses_of(around).writes, 0.0, 0
         for operand, rows, side in ((a, m, "a"), (b, n, "b")):
             if operand.source in changed:
                 nbytes = rows * k * itemsize(kind)
                 loads += self.chip.prices[f"l1_to_l0{side}"].busy_cycles(nbytes, "bytes")
                 made += nbytes if operand.source not in self.loaded and not self.chip.has_path("L0C", "UB") else 0
-        fractals = math.ceil(m / FRACTAL_ROWS) * math.ceil(n / FRACTAL_ROWS) * math.ceil(k / k0_of(itemsize(kind)))
-        products = self.chip.prices["mmad"].busy_cycles(fractals, kind)
-        return _Pipes(crossing=self.transfer(WAYS * made), to_l0=loads, products=products)
+        return _Pipes(crossing=self.transfer(WAYS * made), to_l0=loads, products=product_cycles(s, self.chip))
 
 
 __all__ = ["join_blocks"]

@@ -23,7 +23,6 @@ parts, two accumulators of scores fit L0C, and two versions of every longer oper
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 from ...analysis.index.safe_values import safe_values
@@ -77,8 +76,6 @@ and come twice): as the best hand-written kernels take. What crosses once a step
 keys that a step has room for and a tile has not got are worked on all the same."""
 FEWEST_STEPS, FEWEST_EXPECTED = 4, 2
 """The same of shorter ones: a core with fewer has nothing that could go on beside each other on both kinds of core."""
-MANY = 1 << 10
-"""Tiles of a core, of a grid of unknown size."""
 MOST_LEFT = 3
 """Steps behind a loop with an unknown number of steps: they are worth no schedule of their own."""
 NOBODY_KNOWS = 1 << 24
@@ -108,12 +105,6 @@ class _Merge(StmtMutator):
         self.func, self.body, self.chip, self.notes, self.merging, self.longer = func, func.body, chip, notes, merging, {}
 
     @cached_property
-    def tiles(self) -> int:
-        """How many a core works on."""
-        extents = Grid.of(self.body).extents
-        return MANY if None in extents else math.ceil(math.prod(extents) / self.chip.num_aic)
-
-    @cached_property
     def numbers(self) -> dict:
         """Loop -> (does it surely have a step whenever the kernel comes by, the most steps it has)."""
         return at_loops(self.func, lambda facts, s: (facts.positive(s.extent), facts.analyzer.const_int_bound(s.extent).max_value))
@@ -123,7 +114,7 @@ class _Merge(StmtMutator):
             return self.generic(s)
         used, read = self.outside(s)
         for keys in key_plans(s):
-            times = self.times(s, keys, self.tiles if self.merging.following else 1)
+            times = self.times(s, keys, Grid.of(self.body).most_of_core(self.chip.num_aic) if self.merging.following else 1)
             if times < 2 or any(b in used for b in keys.dims) or counts_otherwise(s.body, keys):
                 continue
             try:

@@ -89,15 +89,11 @@ class ProductGrid:
     @property
     def sizes(self) -> tuple[int, int, int]:
         """m, n, k of the product."""
-        a, _, c = self.gemm.value.args[:3]
-        m, n = (const_int(r.extent) for r in c.region[-2:])
-        return m, n, const_int(a.region[-2 if int(self.gemm.value.attrs["transpose_A"]) else -1].extent)
+        return product_sizes(self.gemm)
 
     def products(self, chip) -> float:
         """Cycles of the products of one iteration."""
-        a, (m, n, k) = self.gemm.value.args[0].source, self.sizes
-        fractals = math.ceil(m / FRACTAL_ROWS) * math.ceil(n / FRACTAL_ROWS) * math.ceil(k / k0_of(itemsize(dtype_of(a))))
-        return chip.prices["mmad"].busy_cycles(fractals, dtype_of(a))
+        return product_cycles(self.gemm, chip)
 
     def rounds(self, chip, blocks: int) -> int:
         """How many of `blocks` a core works on."""
@@ -150,6 +146,20 @@ class ProductGrid:
         return same_work(substitute(other.body, {var: var * TIMES + 1}), half)
 
 
+def product_sizes(gemm: Evaluate) -> tuple[int, int, int]:
+    """m, n, k of a product, each None where only run time tells."""
+    a, _, c = gemm.value.args[:3]
+    m, n = (const_int(r.extent) for r in c.region[-2:])
+    return m, n, const_int(a.region[-2 if int(gemm.value.attrs["transpose_A"]) else -1].extent)
+
+
+def product_cycles(gemm: Evaluate, chip) -> float:
+    """Of the cube unit, for a product of known size."""
+    (m, n, k), kind = product_sizes(gemm), dtype_of(gemm.value.args[0].source)
+    fractals = math.ceil(m / FRACTAL_ROWS) * math.ceil(n / FRACTAL_ROWS) * math.ceil(k / k0_of(itemsize(kind)))
+    return chip.prices["mmad"].busy_cycles(fractals, kind)
+
+
 class _Replace(StmtMutator):
     """`nest` in place of the grid."""
 
@@ -185,4 +195,4 @@ def _better(grid: ProductGrid, chip) -> ProductGrid | None:
     return None
 
 
-__all__ = ["ACCUMULATOR_BYTES", "GAIN", "VERSIONS", "ProductGrid", "chain"]
+__all__ = ["ACCUMULATOR_BYTES", "GAIN", "USUAL_STEPS", "VERSIONS", "ProductGrid", "chain", "product_cycles", "product_sizes"]

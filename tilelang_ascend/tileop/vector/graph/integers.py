@@ -33,13 +33,12 @@ def _bitwise64(o: VectorOps, name: str, logical: str, *args: Node) -> Node:
     if name not in ("shift_left", "shift_right"):
         return vector_int64.bitwise(o.g, name, list(args))
     a, b = args
-    if b.op == "const" and b.value >= 0:
-        return (
-            _logical_right64(o, a, b.value) if (name, logical) == ("shift_right", "uint64") else vector_int64.shift(o.g, name, a, b.value)
-        )
+    amount = b.value if b.op == "const" and b.value >= 0 else None
     if (name, logical) == ("shift_right", "uint64"):
-        raise Unsupported("right shifts of uint64 by amounts that vary")
-    return vector_int64.shift_lanes(o, name, a, b)
+        if amount is None:
+            raise Unsupported("right shifts of uint64 by amounts that vary")
+        return _logical_right64(o, a, amount)
+    return vector_int64.shift_lanes(o, name, a, b) if amount is None else vector_int64.shift(o.g, name, a, amount)
 
 
 def _logical_right64(o: VectorOps, a: Node, amount: int) -> Node:

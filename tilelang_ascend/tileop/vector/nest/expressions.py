@@ -29,7 +29,7 @@ from ....ir import (
 )
 from ....tile.uses import loads_in
 from ...base.context import VectorContext
-from ...base.tiles import held_as, is_tile, memory_dtype
+from ...base.tiles import is_tile, memory_dtype
 from ...base.unsupported import Unsupported
 from ...scalar.loops import BITWISE, bound_elements, is_function
 from ..emit.views import View
@@ -422,9 +422,9 @@ class ExprLowering:
         if a.is_scalar:
             return self.ops.scalar_cast(a, dtype)
         if "uint64" in (source, dtype):
-            if not is_integer(source) and source != "bool" or not is_integer(dtype) and dtype != "bool":
+            if not all(is_integer(x) or x == "bool" for x in (source, dtype)):
                 raise Unsupported(f"no vector conversion from {source} to {dtype}")
-            dtype = held_as(dtype) if dtype == "uint64" else dtype
+            dtype = BITS_OF[dtype] if dtype == "uint64" else dtype
         if a.dtype != source and a.dtype != compute_dtype(source):
             a = self.ops.value(a, source)
         return convert(self.g, a, MASK if dtype == "bool" else dtype)
