@@ -5,12 +5,10 @@ import pytest
 import strict
 import torch
 from test_attention_bad_input import arrays_of
+from test_ragged_tiles import chained
 
 import tilelang_ascend as tilelang
-from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import For, statements
-from tilelang_ascend.tile.uses import BEHIND, CHAINED
-from tilelang_ascend.transform import pipeline
+from tilelang_ascend.tile.uses import BEHIND
 
 TILES = {"bM": 16, "bN": 16}
 OPTIONS = {"tl.coarsen_blocks": False}
@@ -26,13 +24,6 @@ def compiled(case, **how):
     return tilelang.compile(case[0], pass_configs=OPTIONS, **how)
 
 
-def chain(kernel) -> list[For]:
-    options = pipeline.Options(coarsen=False)
-    lowered = pipeline.lower(kernel.artifact.tile_ir, get_chip(kernel.artifact.chip), options=options, keep_stages=True)
-    stage = [ir for name, ir in lowered.stages if name == "chain_tiles"][-1]
-    return [s for s in statements(stage.body) if isinstance(s, For) and CHAINED in s.annotations]
-
-
 @pytest.mark.parametrize("keys", [40, 64, 128, 192, 256])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.one_in(2)
@@ -42,7 +33,7 @@ def test_numbers_of_steps(two_cores, keys, causal):
     case = cases.forward(1, 6, keys, 32, causal=causal, **TILES)
     kernel = compiled(case)
     if not causal:
-        (loop,) = chain(kernel)
+        (loop,) = chained(kernel, coarsen=False)
         assert int(loop.annotations[BEHIND]) > 1 or keys == 256
     cases.check(case, lambda _, arrays: strict.run(kernel, arrays, text=keys in (64, 128)))
 
@@ -52,7 +43,7 @@ def test_no_flag_is_needless(two_cores, keys):
     torch.manual_seed(1)
     case = cases.forward(1, 5, keys, 32, **TILES)
     kernel = compiled(case)
-    assert chain(kernel)
+    assert chained(kernel, coarsen=False)
     assert [x for x in strict.surviving_mutants(kernel, arrays_of(case)) if "flag" in x] == []
 
 
@@ -61,7 +52,7 @@ def test_other_chips(chip):
     torch.manual_seed(2)
     case = cases.forward(1, 33, 64, 32, **TILES)
     kernel = compiled(case, target=chip)
-    assert chain(kernel)
+    assert chained(kernel, coarsen=False)
     cases.check(case, lambda _, arrays: strict.run(kernel, arrays))
 
 

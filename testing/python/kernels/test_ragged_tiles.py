@@ -33,8 +33,10 @@ SQUARE = [name for name, (queries, keys) in LENGTHS.items() if all(n <= m for n,
 """Under a causal mask the first rows of others have no key."""
 
 
-def chained(kernel) -> list[For]:
-    lowered = pipeline.lower(kernel.artifact.tile_ir, get_chip(kernel.artifact.chip), keep_stages=True)
+def chained(kernel, **options) -> list[For]:
+    """Loops over tiles that follow each other, as the passes make them with these `options`."""
+    chip = get_chip(kernel.artifact.chip)
+    lowered = pipeline.lower(kernel.artifact.tile_ir, chip, options=pipeline.Options(**options), keep_stages=True)
     (stage,) = [ir for name, ir in lowered.stages if name == "chain_tiles"]
     return [s for s in statements(stage.body) if isinstance(s, For) and CHAINED in s.annotations]
 
