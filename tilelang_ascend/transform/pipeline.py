@@ -31,6 +31,7 @@ from .canonicalize.merge_k_steps import merge_k_steps
 from .canonicalize.name_variables import name_variables
 from .canonicalize.normalize_clears import normalize_clears
 from .canonicalize.own_k_slices import own_k_slices
+from .canonicalize.raise_copies import raise_copies
 from .canonicalize.resolve_tensor_views import resolve_tensor_views
 from .canonicalize.resolve_views import resolve_views
 from .canonicalize.separate_products import separate_products
@@ -112,6 +113,7 @@ CANONICALIZE = (
     Pass(resolve_views, Stage.TILE),
     Pass(vectorize_loops, Stage.TILE, ("may_vectorize",)),
     Pass(unflatten_nests, Stage.TILE),
+    Pass(raise_copies, Stage.TILE),
     Pass(stack_planes, Stage.TILE),
     Pass(forward_copies, Stage.TILE),
     Pass(fit_operands, Stage.TILE, ("chip",)),

@@ -329,6 +329,37 @@ PAIRS = {
                     a[i_0, i_1] = a[i_0, i_1] * s[i_0] + Z[i_0 * 32 + i_1]
         """,
     ),
+    "raise_copies": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((30, 32), "float16"), C: T.Buffer((30, 32), "float16"), S: T.Buffer((16, 32), "float32"), n: T.int32):
+            a = T.alloc_shared((16, 32), "float16")
+            b = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_buffer((16, 32), "float32", scope="local.fragment")
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(32):
+                    a[i, j] = T.if_then_else(16 + i < 30, X[16 + i, j], T.float16(0.0))
+            T.Call("tl.gemm", [a[0:16, 0:32], b[0:32, 0:32], c[0:16, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(32):
+                    if i < n:
+                        C[i, j] = T.Cast("float16", c[i, j])
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(32):
+                    T.tl.atomic_add(S[i:i + 1, j:j + 1], c[i, j])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((30, 32), "float16"), C: T.Buffer((30, 32), "float16"), S: T.Buffer((16, 32), "float32"), n: T.int32):
+            a = T.alloc_shared((16, 32), "float16")
+            b = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_buffer((16, 32), "float32", scope="local.fragment")
+            T.tl.copy(X[16:32, 0:32], a[0:16, 0:32])
+            T.Call("tl.gemm", [a[0:16, 0:32], b[0:32, 0:32], c[0:16, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(c[0:T.max(T.min(16, n), 0), 0:32], C[0:T.max(T.min(16, n), 0), 0:32])
+            T.tl.atomic_add(S[0:16, 0:32], c[0:16, 0:32])
+        """,
+    ),
     "stack_planes": (
         """
         @T.prim_func

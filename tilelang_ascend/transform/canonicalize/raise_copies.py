@@ -1,0 +1,244 @@
+"""raise_copies: nests that only move elements of the tiles of the cube core are copies.
+
+Before:  Parallel(i, j): if r + i < M: C[r + i, c + j] = cast(acc[i, j])       Parallel(i, j): atomic_add(dQ[r + i, j], dq[i, j])
+After:   copy(acc[0:128, 0:128], C[r : +128, c : +128])                         atomic_add(dQ[r : +64, 0:64], dq[0:64, 0:64])
+
+Iterations are work of the vector cores, to which a result would have to go, and from which an operand would have to come: the cube core has transfers for
+both. The loop variables have to stand alone, each in one dimension of both sides, in the same order. Copies are clipped to the tensor, and what a load finds
+outside of it is 0: conditions that say no more than that are dropped. Where a store has others, of rows that run time tells, as many are moved.
+
+Tiles of the cube core are operands and accumulators of gemm, and what copies bring to one or take from one.
+
+Requires: Tile IR without views of tiles. Ensures: values are unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...analysis.index.affine import affine
+from ...analysis.index.data_names import DataNames
+from ...analysis.index.nest_indices import conjuncts, implied_by_bounds, sides_of
+from ...ir import (
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    choice_of,
+    const_int,
+    dtype_of,
+    free_vars,
+    if_then,
+    imm,
+    region,
+    statements,
+    stmts_of,
+    structural_equal,
+    tirx,
+)
+from ...tile import COPY, GEMM, is_op, tile_op, with_args
+from ...tile.nests import inline_index_binds, nest_of
+from ...tile.uses import is_element_atomic, is_parallel, loads_in, moved_regions, on_chip
+
+_CONVERTED = {("float32", "float16"), ("float32", "bfloat16")}
+"""(from, to) that every way of a copy rounds as a cast does."""
+
+
+class _Move(NamedTuple):
+    """One statement of a nest: the element `target` of a tensor or tile gets, or is updated by, the element `source`. `conditions`: under which."""
+
+    stmt: Stmt
+    target: BufferStore
+    source: TensorLoad
+    conditions: list
+
+
+def _moves(body: Stmt, conditions: list) -> list[_Move] | None:
+    """What `body` moves, None if it does anything else."""
+    found: list[_Move] = []
+    for s in stmts_of(body):
+        if isinstance(s, IfThenElse):
+            s = _chosen(s)
+        if isinstance(s, IfThenElse):
+            inside = _moves(s.then_case, conditions + conjuncts(s.condition)) if s.else_case is None else None
+        elif isinstance(s, BufferStore):
+            inside = _stored(s, conditions)
+        elif isinstance(s, Evaluate) and is_element_atomic(s):
+            inside = _updated(s, conditions)
+        else:
+            inside = None
+        if inside is None:
+            return None
+        found += inside
+    return found
+
+
+def _chosen(s: IfThenElse) -> Stmt:
+    """A store whose value a condition chooses, where `s` stores to one element either way; else `s`."""
+    sides = stmts_of(s.then_case), stmts_of(s.else_case)
+    if any(len(side) != 1 or not isinstance(side[0], BufferStore) for side in sides):
+        return s
+    (a,), (b,) = sides
+    if not a.buffer.same_as(b.buffer) or not all(map(structural_equal, a.indices, b.indices)):
+        return s
+    return BufferStore(a.buffer, tirx.Select(s.condition, a.value, b.value), a.indices, span=s.span)
+
+
+def _stored(s: BufferStore, conditions: list) -> list[_Move] | None:
+    value = s.value
+    if (choice := choice_of(value)) is not None:
+        # A load outside of the tensor is 0.
+        condition, value, other = choice
+        source = _element(value, dtype_of(s.buffer))
+        if source is None or on_chip(source.source) or not _is_zero(other):
+            return None
+        read = BufferStore(source.source, value, source.indices)
+        if not all(implied_by_bounds(term, read) for term in conjuncts(condition)):
+            return None
+    source = _element(value, dtype_of(s.buffer))
+    return None if source is None else [_Move(s, s, source, conditions)]
+
+
+def _updated(s: Evaluate, conditions: list) -> list[_Move] | None:
+    target, value = s.value.args[:2]
+    source = _element(value, dtype_of(target.source))
+    if source is None or dtype_of(source.source) != dtype_of(target.source) or on_chip(target.source):
+        return None
+    if any(const_int(x.extent) != 1 for x in target.region):
+        return None
+    return [_Move(s, BufferStore(target.source, value, [x.min for x in target.region]), source, conditions)]
+
+
+def _element(value, dtype: str) -> TensorLoad | None:
+    """The element that `value` is, converted to `dtype` at most."""
+    if isinstance(value, tirx.Cast):
+        if (dtype_of(value.value), dtype) not in _CONVERTED or dtype_of(value) != dtype:
+            return None
+        value = value.value
+    return value if isinstance(value, TensorLoad) else None
+
+
+def _is_zero(e) -> bool:
+    return getattr(e, "value", None) == 0
+
+
+class _Raise(StmtMutator):
+    def __init__(self, body: Stmt):
+        self.tiles, self.data = _cube_tiles(body), DataNames(body)
+
+    def visit_For(self, s: For):
+        if not is_parallel(s):
+            return self.generic(s)
+        loops, body = nest_of(s)
+        extents = {v: const_int(n) for v, n in loops}
+        moves = _moves(inline_index_binds(body), [])
+        if not moves or any(n is None or n < 1 for n in extents.values()) or not _independent(moves):
+            return s
+        out = [self.copy(m, extents) for m in moves]
+        return s if None in out else out
+
+    def copy(self, m: _Move, extents: dict) -> Stmt | None:
+        """A move as one of a tile, None if it is none."""
+        source, target = m.source.source, m.target.buffer
+        if not self.tiles & {source, target}:
+            return None
+        ends, outside, limited = dict(extents), [], set()
+        for term in m.conditions:
+            if not on_chip(target) and implied_by_bounds(term, m.target):
+                continue
+            if not any(v in free_vars(term) for v in extents):
+                outside.append(term)
+            else:
+                limit = None if on_chip(target) else _limit(term, extents, self.data)
+                if limit is None or limit.axis in limited:
+                    return None
+                limited.add(limit.axis)
+                ends[limit.axis] = limit.rows(extents[limit.axis])
+                outside.append(tirx.LT(limit.first, limit.end))
+        if any(loads_in(term) for term in outside):
+            return None
+        sides = [_box(b, indices, extents, ends) for b, indices in ((source, m.source.indices), (target, m.target.indices))]
+        if None in sides or sides[0][1] != sides[1][1]:
+            return None
+        (src, _), (dst, _) = sides
+        copy = tile_op("copy", src, dst, span=m.stmt.span) if isinstance(m.stmt, BufferStore) else with_args(m.stmt, [dst, src])
+        for term in reversed(outside):
+            copy = if_then(term, copy, span=m.stmt.span)
+        return copy
+
+
+def _cube_tiles(body: Stmt) -> set:
+    """Operands and accumulators of gemm, and tiles that are copied to or from one as a whole."""
+    found = {a.source for s in statements(body) if is_op(s, GEMM) for a in s.value.args if isinstance(a, TensorRegion)}
+    copies = [tuple(r.source for r in moved_regions(s)) for s in statements(body) if is_op(s, COPY)]
+    while more := {b for pair in copies if found & {*pair} for b in pair if on_chip(b)} - found:
+        found |= more
+    return {b for b in found if on_chip(b)}
+
+
+def _independent(moves: list[_Move]) -> bool:
+    """True if no move uses what another one writes: one of them may run for all iterations before the next one does."""
+    written = [m.target.buffer for m in moves]
+    return len(set(written)) == len(written) and not any(m.source.source in written for m in moves)
+
+
+class _Limit(NamedTuple):
+    """Only iterations `axis < end - first` of a loop move something: none unless `first < end`. Neither difference leaves int32."""
+
+    axis: Var
+    first: Any
+    end: Any
+
+    def rows(self, extent: int):
+        """How many of `extent` iterations, if any."""
+        return tirx.min(self.end, self.first + extent) - self.first
+
+
+def _limit(term, extents: dict, data: DataNames) -> _Limit | None:
+    """What a condition like `first + v < end` says of one loop, if no more; `end` may be data."""
+    sides = sides_of(term)
+    if sides is None or loads_in(term):
+        return None
+    small, large, least = sides
+    used = [v for v in extents if v in free_vars(term)]
+    form = affine(small, used) if len(used) == 1 else None
+    # A sum with data may wrap, in some iterations only.
+    if form is None or form.coeffs != {used[0]: 1} or used[0] in free_vars(large) or data.is_data(small):
+        return None
+    return _Limit(used[0], form.base - (1 - least), large)
+
+
+def _box(buffer, indices, extents: dict, ends: dict) -> tuple | None:
+    """(region of `buffer` that a nest reaches, loop variables of more than one iteration from the outermost dimension to the innermost); None if a variable does
+    not stand alone in a dimension of its own, or a tile may be left."""
+    mins, sizes, axes = [], [], []
+    for i, n in zip(indices, map(const_int, buffer.ty.shape)):
+        form = affine(i, list(extents))
+        if form is None or dtype_of(i) != "int32" or loads_in(i) or len(form.coeffs) > 1 or any(c != 1 for c in form.coeffs.values()):
+            return None
+        axis = next(iter(form.coeffs), None)
+        first, reach = const_int(form.base), 1 if axis is None else extents[axis]
+        if on_chip(buffer) and (first is None or first < 0 or first + reach > n):
+            return None
+        size = imm(1) if axis is None else ends[axis]
+        mins.append(form.base)
+        sizes.append(imm(size) if isinstance(size, int) else size)
+        axes.append(axis)
+    used = [a for a in axes if a is not None]
+    if len(used) != len(set(used)) or any(n != 1 and v not in used for v, n in extents.items()):
+        return None
+    return region(buffer, mins, sizes), [a for a in used if ends[a] != 1]
+
+
+def raise_copies(func: PrimFunc) -> PrimFunc:
+    """Apply to a Tile IR function."""
+    return func.with_body(_Raise(func.body)(func.body))
+
+
+__all__ = ["raise_copies"]
