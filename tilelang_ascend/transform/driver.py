@@ -61,7 +61,7 @@ class Context:
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
     transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: whether such steps may
-    be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. following: they may be as long as is best where tiles of a core
+    be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. pieced: it made a difference. following: they may be as long as is best where tiles of a core
     follow each other. relied: they are that long. chained: tiles do follow each other. narrow: products are made in parts of few columns. parts:
     tiles are worked on in so many of them. in_step: whether statements of a loop that may run late may run in step
     where memories are too small for values of several iterations. may_join: blocks that load the same may be worked on together. joined: they are. apart: which products are made apart from what they are added to, here and in all attempts.
@@ -78,6 +78,7 @@ class Context:
     cramped: bool = False
     merged: bool = False
     in_pieces: int = 0
+    pieced: bool = False
     following: bool = True
     relied: bool = False
     chained: bool = False
@@ -109,6 +110,7 @@ class Context:
         self.warnings += other.warnings
         self.cramped |= other.cramped
         self.merged |= other.merged
+        self.pieced |= other.pieced
         self.narrow |= other.narrow
         self.joined |= other.joined
         self.relied |= other.relied

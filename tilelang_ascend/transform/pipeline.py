@@ -72,6 +72,7 @@ from .nests.part_accumulators import part_accumulators
 from .nests.part_products import part_products
 from .nests.pick_elements import pick_elements
 from .nests.reverse_loops import reverse_loops
+from .nests.shorten_steps import shorten_steps
 from .nests.slice_rows import slice_rows
 from .nests.split_dynamic_nests import split_dynamic_nests
 from .nests.split_masks import split_masks
@@ -126,6 +127,7 @@ CANONICALIZE = (
     Pass(join_blocks, Stage.TILE, ("chip", "notes", "joining")),
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
     Pass(merge_steps, Stage.TILE, ("chip", "notes", "merging")),
+    Pass(shorten_steps, Stage.TILE, ("chip", "notes", "merging")),
     Pass(skip_masks, Stage.TILE),
     Pass(skip_blocks, Stage.TILE, ("notes",)),
     Pass(separate_products, Stage.TILE, ("chip", "notes", "apart")),
@@ -362,11 +364,14 @@ def _with_long_steps(func: PrimFunc, context: Context):
         except OutOfMemory:
             if not attempt.merged:
                 raise
-            continue
-        if not attempt.merged or attempt.parts == 1 and not attempt.narrow:
+            lowered = None
+        if not attempt.merged or lowered is not None and attempt.parts == 1 and not attempt.narrow:
             context.adopt(attempt)
             return lowered
-        found.append((lowered, attempt))
+        if lowered is not None:
+            found.append((lowered, attempt))
+        if not attempt.pieced:
+            break  # Other numbers would make the same.
     attempt = context.attempt()
     attempt.options = replace(context.options, merge_steps=False)
     lowered, best = min([*found, (_lower_whole(func, attempt), attempt)], key=lambda way: _crowded(way[1]))

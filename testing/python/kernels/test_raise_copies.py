@@ -42,6 +42,7 @@ STORES = {
     "add": True,
     "add guarded": True,
     "add limited": True,
+    "rows by data": True,
     "scaled": False,
     "transposed": False,
     "every second row": False,
@@ -161,6 +162,9 @@ def kernel(load, store, rows=3 * TILE, columns=2 * COLUMNS, dtype=F16, out=F32):
                 for i, j in T.Parallel(TILE, COLUMNS):
                     if i < limit:
                         T.atomic_add(C[r + i, q + j], c[i, j])
+            elif store == "rows by data":
+                for i, j in T.Parallel(TILE, COLUMNS):
+                    C[(y + L[0]) * TILE + i, q + j] = c[i, j]
             elif store == "scaled":
                 for i, j in T.Parallel(TILE, COLUMNS):
                     C[r + i, q + j] = c[i, j] * 2
@@ -212,7 +216,11 @@ def expected(load, store, arrays, limit):
         stored = i % TILE <= j % COLUMNS
     if store == "chosen by data":
         stored = (arrays["L"][i % TILE % 4] < limit) & (j >= 0)
-    if store == "every second row":
+    if store == "rows by data":
+        whole = np.concatenate([new, np.zeros((-rows % TILE, columns), np.float32)])
+        moved = whole[-arrays["L"][0] * TILE :]
+        c[: len(moved)] = moved
+    elif store == "every second row":
         c[0::2] = new
     elif store == "transposed":
         c = new.T
@@ -227,7 +235,7 @@ def arrays_of(store="plain", rows=3 * TILE, columns=2 * COLUMNS, dtype=F16, out=
     small = lambda *shape: rng.integers(-2, 3, shape)  # noqa: E731
     shape = (columns, rows) if store == "transposed" else (2 * rows, columns) if store == "every second row" else (rows, columns)
     return {
-        "A": small(rows, K).astype(dtype), "B": small(K, columns).astype(dtype), "L": small(4).astype(np.int32),
+        "A": small(rows, K).astype(dtype), "B": small(K, columns).astype(dtype), "L": np.array([-1, 2, 1, 0], np.int32),
         "C": small(*shape).astype(out), "D": small(rows, columns).astype(out),
     }  # fmt: skip
 

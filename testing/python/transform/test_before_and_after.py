@@ -356,7 +356,8 @@ PAIRS = {
             c = T.alloc_buffer((16, 32), "float32", scope="local.fragment")
             T.tl.copy(X[16:32, 0:32], a[0:16, 0:32])
             T.Call("tl.gemm", [a[0:16, 0:32], b[0:32, 0:32], c[0:16, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
-            T.tl.copy(c[0:T.max(T.min(16, n), 0), 0:32], C[0:T.max(T.min(16, n), 0), 0:32])
+            if 0 < n:
+                T.tl.copy(c[0:T.min(n, 16), 0:32], C[0:T.min(n, 16), 0:32])
             T.tl.atomic_add(S[0:16, 0:32], c[0:16, 0:32])
         """,
     ),
@@ -1778,6 +1779,52 @@ PAIRS = {
                 T.tl.copy(V[k * 4 * 16:k * 4 * 16 + 64, 0:32], v_s[0:64, 0:32])
                 T.Call("tl.gemm", [p[0:16, 0:64], v_s[0:64, 0:32], o[0:16, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
             T.tl.copy(o[0:16, 0:32], O[0:16, 0:32])
+        """,
+    ),
+    "shorten_steps": (
+        """
+        @T.prim_func
+        def main(Q: T.Buffer((256, 128), "float16"), V: T.Buffer((128, 128), "float32"), G: T.Buffer((256, 128), "float32")):
+            a = T.alloc_shared((128, 128), "float16")
+            q = T.alloc_shared((128, 128), "float16")
+            p = T.alloc_shared((128, 128), "float16")
+            s = T.alloc_buffer((128, 128), "float32", scope="local.fragment")
+            v = T.alloc_buffer((128, 128), "float32", scope="local.fragment")
+            g = T.alloc_buffer((128, 128), "float32", scope="local.fragment")
+            for j in T.serial(2, annotations={"num_stages": 2}):
+                T.tl.copy(Q[j * 128:j * 128 + 128, 0:128], q[0:128, 0:128])
+                T.tl.fill(s[0:128, 0:128], T.float32(0))
+                T.Call("tl.gemm", [a[0:128, 0:128], q[0:128, 0:128], s[0:128, 0:128], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                for x in T.parallel(128, annotations={"tl.parallel": 2}):
+                    for y in T.parallel(128):
+                        p[x, y] = T.Cast("float16", T.exp(s[x, y]))
+                T.Call("tl.gemm", [p[0:128, 0:128], q[0:128, 0:128], v[0:128, 0:128], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.fill(g[0:128, 0:128], T.float32(0))
+                T.Call("tl.gemm", [p[0:128, 0:128], a[0:128, 0:128], g[0:128, 0:128], T.bool(False)], attrs={"transpose_A": 1, "transpose_B": 0}, ret_ty="void")
+                T.tl.atomic_add(G[j * 128:j * 128 + 128, 0:128], g[0:128, 0:128])
+            T.tl.copy(v[0:128, 0:128], V[0:128, 0:128])
+        """,
+        """
+        @T.prim_func
+        def main(Q: T.Buffer((256, 128), "float16"), V: T.Buffer((128, 128), "float32"), G: T.Buffer((256, 128), "float32")):
+            a = T.alloc_shared((128, 128), "float16")
+            q = T.alloc_shared((64, 128), "float16")
+            p = T.alloc_shared((128, 64), "float16")
+            s = T.alloc_buffer((128, 64), "float32", scope="local.fragment")
+            v = T.alloc_buffer((128, 128), "float32", scope="local.fragment")
+            g = T.alloc_buffer((64, 128), "float32", scope="local.fragment")
+            for j in T.serial(4, annotations={"num_stages": 2}):
+                T.tl.copy(Q[j * 64:j * 64 + 64, 0:128], q[0:64, 0:128])
+                T.tl.fill(s[0:128, 0:64], T.float32(0))
+                T.Call("tl.gemm", [a[0:128, 0:128], q[0:64, 0:128], s[0:128, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                for x in T.parallel(128, annotations={"tl.parallel": 2}):
+                    for y in T.parallel(64):
+                        p[x, y] = T.Cast("float16", T.exp(s[x, y]))
+                T.Call("tl.gemm", [p[0:128, 0:64], q[0:64, 0:128], v[0:128, 0:128], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.fill(g[0:64, 0:128], T.float32(0))
+                T.Call("tl.gemm", [p[0:128, 0:64], a[0:128, 0:128], g[0:64, 0:128], T.bool(False)], attrs={"transpose_A": 1, "transpose_B": 0}, ret_ty="void")
+                T.tl.atomic_add(G[j * 64:j * 64 + 64, 0:128], g[0:64, 0:128])
+            T.tl.copy(v[0:128, 0:128], V[0:128, 0:128])
         """,
     ),
     "skip_blocks": (

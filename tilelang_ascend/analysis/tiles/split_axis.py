@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, NamedTuple
 
 from ...ir import (
+    AllocBuffer,
     BufferStore,
     For,
     SeqStmt,
@@ -40,7 +41,8 @@ from ...ir import (
 from ...ir.functions import fixed_bytes
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
-from ...tile import COPY, CUMMAX, CUMSUM, FILL, GEMM, REDUCE, is_op
+from ...tile import ATOMIC_ADD, COPY, CUMMAX, CUMSUM, FILL, GEMM, REDUCE, is_op
+from ...tile.clears import is_zero_fill
 from ...tile.reductions import carried_in, scan_carried_in
 from ...tile.uses import is_atomic, is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, uses_of, work_of
 from ..index.affine import affine
@@ -63,10 +65,12 @@ class Refusal:
 
 @dataclass
 class SplitPlan:
-    """`dims[buffer]` = divided dimension; `nest_vars[variable]` = extent of a divided loop. refusal: why nothing is divided, or None."""
+    """`dims[buffer]` = divided dimension; `nest_vars[variable]` = extent of a divided loop. `summands`: tiles of which every part adds its own to
+    global memory. refusal: why nothing is divided, or None."""
 
     dims: dict = field(default_factory=dict)
     nest_vars: dict = field(default_factory=dict)
+    summands: frozenset = frozenset()
     refusal: Refusal | None = None
 
 
@@ -173,7 +177,7 @@ class _Accesses:
 class _Division:
     """A choice of what is divided into `parts`: the roots `chosen` among the nodes of `groups`, the dimensions of `divisible` buffers and the
     loops of nests. `carried`: variables that leave iterations of nests. `streamed`: what one part finds may be carried to the next. `sizes`:
-    extents of the divided dimensions, by root."""
+    extents of the divided dimensions, by root. `added`: tiles that may be sums over what is divided (`added_sums`)."""
 
     groups: _Groups
     chosen: frozenset
@@ -182,6 +186,7 @@ class _Division:
     carried: set
     streamed: bool = False
     sizes: dict = field(default_factory=dict)
+    added: frozenset = frozenset()
     known: dict = field(default_factory=dict, init=False)
     """What `dims` has told: many statements ask about the same buffers."""
 
@@ -217,12 +222,14 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
     for a, b in conflicts.joined():
         groups.join(a, b)
     buffers = _divisible_buffers(facts, divisible)
-    nothing = _Division(groups, frozenset(), parts, divisible, carried_scalars(body), streamed)
+    added = added_sums(body) if in_turn and not streamed else frozenset()
+    nothing = _Division(groups, frozenset(), parts, divisible, carried_scalars(body), streamed, added=added)
     division, refusal = _most_divided(facts, buffers, nothing, in_turn)
     if not division.chosen:
         return SplitPlan(refusal=refusal or Refusal("there is no tile with more than one row"))
     # The divisions of several groups may only together be one of a tensor.
-    pair = conflicts.between_cores(division.__contains__, streamed)
+    summands = _summands(facts, division)
+    pair = conflicts.between_cores(division.__contains__, streamed) or conflicts.with_updates_by(summands)
     if pair is not None:
         name = pair[0].buffer.name
         return SplitPlan(
@@ -232,7 +239,9 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
         if acc and acc.writes_gm and acc.writes and not any(v in division for v in acc.vars):
             # The tile is needed on both cores, and only one may store the elements.
             return SplitPlan(refusal=Refusal("it is not divided, and stores to a tile and to global memory", s.span))
-    return _plan(facts, division, buffers)
+    plan = _plan(facts, division, buffers)
+    plan.summands = summands
+    return plan
 
 
 def plan_along(body: Stmt, buffer, dim: int, parts: int | None = None, size: int | None = None) -> SplitPlan:
@@ -366,11 +375,38 @@ def _refused(facts, division: _Division, buffers, even: bool, size: int | None =
             if even and not is_ub(b) and (length % FRACTAL_ROWS or length * itemsize(dtype_of(b)) % BLOCK_BYTES):
                 return Refusal(f"parts of {length} of dimension {d} of '{b.name}', which has {n} elements, are not whole fractals")
     division = replace(division, sizes=sizes)
+    summands = _summands(facts, division)
     for s, acc, _ in facts:
         reason = _statement_needs_all(s, division) if acc is None else _nest_needs_all(acc, division)
+        if reason is None and is_op(s, GEMM) and s.value.args[2].source in summands and _product_axes(s)[2][0] not in division:
+            reason = f"'{s.value.args[2].source.name}' is a sum over what is divided and over what is not"
         if reason is not None:
             return Refusal(reason, s.span)
     return None
+
+
+def _summands(facts, division: _Division) -> frozenset:
+    """The tiles that are sums over what is divided: all of them is the sum of what the parts make."""
+    return frozenset(s.value.args[2].source for s, _, _ in facts if is_op(s, GEMM) and _product_axes(s)[2][0] in division)
+
+
+def added_sums(body: Stmt) -> frozenset:
+    """Accumulators that are sums of products, and that nobody reads but atomic additions to tensors of their dtype: these may be made of parts of the sum."""
+    found = {s.value.args[2].source for s in statements(body) if is_op(s, GEMM)}
+    for s in statements(body):
+        uses = own_uses(s)
+        if is_op(s, GEMM):
+            found -= {a.source for a in s.value.args[:2]}
+        elif is_zero_fill(s):
+            continue
+        elif is_op(s, ATOMIC_ADD) and moved_regions(s) is not None:
+            source, target = moved_regions(s)
+            if dtype_of(source.source) != dtype_of(target.source) or on_chip(target.source):
+                found.discard(source.source)
+            found.discard(target.source)
+        elif not isinstance(s, AllocBuffer):
+            found -= uses.all
+    return frozenset(found)
 
 
 def _nest_needs_all(acc: _Accesses, division: _Division) -> str | None:
@@ -462,7 +498,9 @@ def _legal_operands(s: Stmt, regions: list[TensorRegion], division: _Division) -
     if not any(division.dims(r.source) for r in regions):
         return True
     if is_op(s, GEMM):
-        return _product_axes(s)[2][0] not in division
+        return (
+            _product_axes(s)[2][0] not in division or s.value.args[2].source in division.added and not division.dims(s.value.args[2].source)
+        )
     if is_op(s, REDUCE):
         src, dst = s.value.args[:2]
         dims = division.dims(src.source)

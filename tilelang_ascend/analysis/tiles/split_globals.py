@@ -7,6 +7,7 @@ works on a whole tile writes it alone, but both of them read.)
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from ...ir import (
@@ -220,6 +221,10 @@ class GlobalConflicts:
             return streamed and (any(not _on_parts(x, is_divided) for x in (a, b)) or not any(_divided(x, is_divided)[1] for x in (a, b)))
 
         return next(((a, b) for a, b in self.pairs if not in_order(a, b) and not _agree(a, b, is_divided)), None)
+
+    def with_updates_by(self, summands: Set) -> tuple[GlobalAccess, GlobalAccess] | None:
+        """Accesses of which one is an update by a tile of `summands`, which several parts make, and whose order matters; None if there are none."""
+        return next(((a, b) for a, b in self.pairs if any(not own_uses(x.stmt).reads.isdisjoint(summands) for x in (a, b))), None)
 
 
 def _ordered(a: str, b: str) -> bool:

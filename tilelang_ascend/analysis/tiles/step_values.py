@@ -21,12 +21,13 @@ from ...ir import (
     expr_children,
     is_choice,
     op_name,
+    statements,
     stmts_of,
     tirx,
 )
-from ...tile import COPY, FILL, GEMM, REDUCE, is_op
+from ...tile import ATOMIC_ADD, COPY, FILL, GEMM, REDUCE, is_op
 from ...tile.nests import nest_of
-from ...tile.uses import covers_whole, is_parallel, is_scalar_var, on_chip, uses_of, work_of
+from ...tile.uses import covers_whole, is_parallel, is_scalar_var, moved_regions, on_chip, own_uses, uses_of, work_of
 from .polynomials import (
     INFINITY,
     KEY,
@@ -65,6 +66,13 @@ def identity(b) -> tuple:
     return tuple(0 if const_int(n) == 1 else axis(d) for d, n in enumerate(b.ty.shape))
 
 
+def _only_added_to(body: Stmt) -> set:
+    """Tensors that `body` does nothing with but add tiles to them."""
+    found = [(s, own_uses(s)) for s in statements(body)]
+    tensors = {b for _, uses in found for b in uses.all if not on_chip(b) and not is_scalar_var(b)}
+    return tensors - {b for s, uses in found if not (is_op(s, ATOMIC_ADD) and moved_regions(s) is not None) for b in uses.all}
+
+
 class StepValues:
     """Values of tiles while the statements of one step are followed; an element is described by its index, in terms of `axis(d)`.
 
@@ -73,7 +81,8 @@ class StepValues:
 
     def __init__(self, loop: For, keys: SplitPlan):
         self.keys, self.span = keys, loop.span
-        self.written = [b for b in uses_of(loop.body).writes]
+        added = _only_added_to(loop.body)
+        self.written = [b for b in uses_of(loop.body).writes if b not in added]
         self.of: dict = {}
         self.found_old: set = set()
         self.numbers: dict = {}
@@ -129,6 +138,8 @@ class StepValues:
             self.reduce(s)
         elif is_op(s, GEMM):
             self.gemm(s)
+        elif is_op(s, ATOMIC_ADD) and moved_regions(s) is not None:
+            self.add_to_memory(s, *moved_regions(s))
         elif not (isinstance(s, Evaluate) and work_of(s) is None and not uses_of(s).all):
             raise NoRunningSum("a step does something else than transfers, element-wise work, reductions and products", s.span)
 
@@ -157,6 +168,11 @@ class StepValues:
             places = identity(dst.source)
             value = renamed(value, lambda i: next((places[pairs[d]] for d, n in enumerate(sizes) if n != 1 and i == axis(d)), i))
         self.store(s, dst, value)
+
+    def add_to_memory(self, s: Stmt, src: TensorRegion, dst: TensorRegion) -> None:
+        """Every key adds to elements of its own, when does not matter: but not what other steps change."""
+        if dst.source in self.written or src.source not in self.keys.dims or not is_pure(self.region(src)):
+            raise NoRunningSum("a step adds more to global memory than what its keys alone make", s.span)
 
     def region(self, r: TensorRegion) -> tuple:
         """The value of the elements of a region."""

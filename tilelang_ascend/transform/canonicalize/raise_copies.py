@@ -185,7 +185,10 @@ def _cube_tiles(body: Stmt) -> set:
 def _independent(moves: list[_Move]) -> bool:
     """True if no move uses what another one writes: one of them may run for all iterations before the next one does."""
     written = [m.target.buffer for m in moves]
-    return len(set(written)) == len(written) and not any(m.source.source in written for m in moves)
+    read = {m.source.source for m in moves}
+    # What says where an element is, too.
+    read |= {x.source for m in moves for i in (*m.source.indices, *m.target.indices) for x in loads_in(i)}
+    return len(set(written)) == len(written) and read.isdisjoint(written)
 
 
 class _Limit(NamedTuple):
@@ -220,7 +223,7 @@ def _box(buffer, indices, extents: dict, ends: dict) -> tuple | None:
     mins, sizes, axes = [], [], []
     for i, n in zip(indices, map(const_int, buffer.ty.shape)):
         form = affine(i, list(extents))
-        if form is None or dtype_of(i) != "int32" or loads_in(i) or len(form.coeffs) > 1 or any(c != 1 for c in form.coeffs.values()):
+        if form is None or dtype_of(i) != "int32" or len(form.coeffs) > 1 or any(c != 1 for c in form.coeffs.values()):
             return None
         axis = next(iter(form.coeffs), None)
         first, reach = const_int(form.base), 1 if axis is None else extents[axis]

@@ -39,7 +39,19 @@ from ...ir import (
 )
 from ...tile import COPY, is_op, with_args
 from ...tile.division import Share, Slice
-from ...tile.uses import COUNT, covers_whole, is_output, is_parallel, moved_regions, on_chip, own_uses, uses_of, work_of, workspaces
+from ...tile.uses import (
+    COUNT,
+    covers_whole,
+    is_atomic,
+    is_output,
+    is_parallel,
+    moved_regions,
+    on_chip,
+    own_uses,
+    uses_of,
+    work_of,
+    workspaces,
+)
 
 
 class DividedBody(StmtMutator):
@@ -102,7 +114,8 @@ class DividedBody(StmtMutator):
     def visit_Evaluate(self, s: Evaluate):
         args = list(s.value.args) if op_name(s) else []
         if not any(isinstance(a, TensorRegion) and a.source in self.plan.dims for a in args):
-            return self.guarded(s)
+            added = is_atomic(s) and any(isinstance(a, TensorRegion) and a.source in self.plan.summands for a in args)
+            return s if added else self.guarded(s)
         if work_of(s).whole is not None and (sizes := self.two_sizes(s)) is not None:
             first, last = (with_args(s, self.regions(args, size)) for size in sizes)
             return IfThenElse(tirx.EQ(self.which, imm(0)), first, last, span=s.span)

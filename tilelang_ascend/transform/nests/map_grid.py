@@ -8,7 +8,7 @@ After:   block = get_block_idx()
 Blocks whose loads share lines of L2 get neighbouring numbers, and so run at the same time: if a step along an axis stays inside of a line of
 a tensor that L2 cannot hold (heads of 128 numbers behind one another), that axis runs fastest. A GPU says nothing about the order of blocks.
 
-If the first number of a block decides how often a loop runs, as under a causal mask, every other round goes the other way, so that no core
+If a number of a block decides how often a loop runs, as under a causal mask, every other round goes the other way, so that no core
 has the longest block of each: tile = block + t * blocks + t % 2 * (blocks - 1 - 2 * block). Where the number of blocks along that axis is a multiple of the
 number of cores, the same cores would always have the same ones of each row: if data leaves out the last ones of some rows, these would have less to do than
 others. Every second round begins further on then: block becomes (block + t // 2 * shift) % blocks.
@@ -143,9 +143,9 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
     step = tirx.Var("t", "int32")
     tile = tirx.Var("tile", "int32")
     single = tiles is not None and tiles <= blocks
-    first = next(var for var, _ in axes if var not in parts)
-    turns = not single and _trips_depend(body, first)
-    shift = _shift(blocks, dict(axes)[first], body) if turns else 0
+    numbers = [var for var, _ in axes if var not in parts]
+    turns = not single and any(_trips_depend(body, var) for var in numbers)
+    shift = _shift(blocks, dict(axes)[numbers[0]], body) if turns and _trips_depend(body, numbers[0]) else 0
     inner: list[Stmt] = [] if single else [Bind(tile, _place(block, step, blocks, turns, shift) + step * blocks)]
     rest = block if single else tile
     even = tiles is not None and tiles % blocks == 0

@@ -25,15 +25,14 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from ...analysis.index.data_names import DataNames
+from ...analysis.index.known_lets import known_lets
 from ...analysis.index.safe_values import safe_values
 from ...analysis.index.value_facts import at_loops
 from ...analysis.tiles.running_sums import NoRunningSum, check_running_sums
-from ...analysis.tiles.same_work import same_work
-from ...analysis.tiles.split_axis import SplitPlan, copy_dims, plan_along, spans
+from ...analysis.tiles.split_axis import SplitPlan
 from ...ir import (
-    AllocBuffer,
     Bind,
-    BufferStore,
     Evaluate,
     For,
     ForKind,
@@ -41,32 +40,27 @@ from ...ir import (
     PrimFunc,
     Stmt,
     StmtMutator,
-    TensorLoad,
-    TensorRegion,
     Var,
     const_int,
     dtype_of,
-    exprs,
-    free_vars,
     imm,
-    op_name,
     redeclared,
     renew,
     seq,
     statements,
     stmts_of,
     substitute,
+    sym,
     tirx,
-    walk_expr,
 )
 from ...ir.functions import fixed_bytes
 from ...ir.grids import Grid
 from ...ir.wellformed import elements_of
 from ...isa.base import Space
-from ...tile import COPY, FILL, GEMM, REDUCE, is_op, tile_op
-from ...tile.uses import covers_whole, is_parallel, loads_in, on_chip, own_uses, uses_of
-from .divided_body import DividedBody, LongerBody
+from ...tile import FILL, GEMM, is_op, tile_op
+from ...tile.uses import covers_whole, loads_in, own_uses, uses_of
 from .fewer_keys import with_fewer_keys
+from .key_steps import ACCUMULATOR_BYTES, LongStep, counts_otherwise, key_plans, number_of, products_of, room_beside_sums
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
@@ -80,7 +74,6 @@ MOST_LEFT = 3
 """Steps behind a loop with an unknown number of steps: they are worth no schedule of their own."""
 NOBODY_KNOWS = 1 << 24
 """Steps that no kernel has: nothing but a dtype limits their number."""
-ACCUMULATOR_BYTES = 4
 
 
 def merge_steps(func: PrimFunc, chip, notes: list, merging=None) -> PrimFunc:
@@ -109,6 +102,17 @@ class _Merge(StmtMutator):
         """Loop -> (does it surely have a step whenever the kernel comes by, the most steps it has)."""
         return at_loops(self.func, lambda facts, s: (facts.positive(s.extent), facts.analyzer.const_int_bound(s.extent).max_value))
 
+    @cached_property
+    def lets(self) -> sym.Analyzer:
+        """What names stand for."""
+        return known_lets(self.body, DataNames(self.body))
+
+    def divides(self, times: int, loop: For) -> bool:
+        """True if the number of steps surely is a multiple of `times`."""
+        return bool(
+            self.lets.can_prove(tirx.EQ(tirx.floormod(loop.extent, imm(times, dtype_of(loop.loop_var))), imm(0, dtype_of(loop.loop_var))))
+        )
+
     def visit_For(self, s: For):
         if s.kind != ForKind.SERIAL or loads_in(s.min) or sum(is_op(x, GEMM) for x in stmts_of(s.body)) < 2:
             return self.generic(s)
@@ -135,15 +139,21 @@ class _Merge(StmtMutator):
 
     def times(self, loop: For, keys: SplitPlan, tiles: int) -> int:
         """How many steps may become one, where the steps of so many `tiles` follow each other: as many as fit, rather a divisor of the number of steps."""
-        products = [s for s in stmts_of(loop.body) if is_op(s, GEMM)]
+        products = products_of(loop)
         scores = {s.value.args[2].source for s in products} & set(keys.dims)
         if not scores:
             return 1
         operands = {x.source for s in products for x in s.value.args[:2]}
         rest = self.chip.capacity_bytes(Space.L1) - sum(fixed_bytes(b) for b in operands if b not in keys.dims)
-        room = [(self.chip.capacity_bytes(Space.L0C), sum(ACCUMULATOR_BYTES * elements_of(b) for b in scores))]
-        room += [(rest, sum(fixed_bytes(b) for b in operands if b in keys.dims))]
+        l0c = self.chip.capacity_bytes(Space.L0C)
+        room = [
+            (l0c, sum(ACCUMULATOR_BYTES * elements_of(b) for b in scores)),
+            (rest, sum(fixed_bytes(b) for b in operands if b in keys.dims)),
+        ]
         limits, steps = [have // (VERSIONS * need) for have, need in room], const_int(loop.extent)
+        beside = room_beside_sums(self.func, loop, keys, l0c)
+        if beside is not None:
+            limits[0] = beside[0] // beside[1]
         most = min(limits)
         known = steps is not None
         # Half of them, as under a causal mask.
@@ -151,11 +161,16 @@ class _Merge(StmtMutator):
         in_all = tiles * expected
         # Where operands fill L1 first, there are few scores, and loads are what counts; keys that are values, too, fill it until the last product.
         twice = _shared(products, keys)
-        if self.merging.in_pieces and (limits[0] <= limits[1] or twice):
+        if self.merging.in_pieces and beside is None and (limits[0] <= limits[1] or twice):
+            self.merging.pieced = True
             one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
             long = max(min(n // one, in_all // fewest, expected // (1 if known and not twice else some)) for n, fewest, some in LONG_STEPS)
             most = max(most, long // self.merging.in_pieces)
         most = min(most, in_all // FEWEST_STEPS, expected // (1 if known else FEWEST_EXPECTED))
+        if not known and beside is not None:
+            return next(
+                (n for n in range(most, 1, -1) if self.divides(n, loop)), 1
+            )  # A last step of another length would need products of its own.
         if not known:
             return most if expected < NOBODY_KNOWS else min(most, MOST_LEFT + 1)
         return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
@@ -163,28 +178,22 @@ class _Merge(StmtMutator):
     def merged(self, loop: For, keys: SplitPlan, times: int) -> Stmt | None:
         """The loop with `times` steps in one, and one for the steps that are left over; None if a longer statement does not surely do what the
         steps did."""
-        k = loop.loop_var
-        body = seq([AllocBuffer(b) for b in keys.dims], loop.body)
-        longer = LongerBody(keys, times)
-        step = (lambda n: n) if const_int(loop.min) == 0 else lambda n: loop.min + n
-        wide = longer(substitute(body, {k: step(k * times)}))
-        again = plan_along(wide, longer.buffers[next(iter(keys.dims))], next(iter(keys.dims.values())))
-        which = Var("part", dtype_of(k))
-        part = DividedBody(again, which, times)(wide)
-        if not same_work(substitute(body, {k: step(k * times + which)}), part):
+        k, long = loop.loop_var, LongStep.of(loop, keys, times)
+        if long is None:
             return None
-        whole = seq(stmts_of(wide)[len(keys.dims) :])
         b, d = next(iter(keys.dims.items()))
         n = const_int(b.ty.shape[d])
         if const_int(loop.extent) is not None and const_int(loop.extent) % times == 0:
-            out, left = [_steps(loop, imm(const_int(loop.extent) // times, dtype_of(k)), whole)], False
-        elif (out := self.last_shorter(loop, whole, again, n, times)) is not None:
+            out, left = [_steps(loop, imm(const_int(loop.extent) // times, dtype_of(k)), long.body)], False
+        elif const_int(loop.extent) is None and self.divides(times, loop):
+            out, left = [_steps(loop, tirx.floordiv(loop.extent, imm(times, dtype_of(k))), long.body)], False
+        elif (out := self.last_shorter(loop, long.body, long.keys, n, times)) is not None:
             left = False
         elif const_int(loop.extent) is None and times > MOST_LEFT + 1:
             return self.merged(loop, keys, MOST_LEFT + 1)
         else:
-            out, left = _some_left(loop, whole, step, times), True
-        self.longer |= {b: (new, left) for b, new in longer.buffers.items()}
+            out, left = _some_left(loop, long.body, times), True
+        self.longer |= {b: (new, left) for b, new in long.buffers.items()}
         self.notes.append(
             f"steps of a loop are worked on together: {times * n} keys in one instead of {n} cross less often between the cores"
         )
@@ -223,13 +232,13 @@ def _steps(loop: For, number, body: Stmt) -> For:
     return For(loop.loop_var, imm(0, dtype_of(loop.loop_var)), number, loop.kind, body, annotations=dict(loop.annotations), span=loop.span)
 
 
-def _some_left(loop: For, whole: Stmt, step, times: int) -> list[Stmt]:
-    """The loop with long steps (`whole`), and one for the steps that are left over. step: number of a step -> what the loop variable was."""
+def _some_left(loop: For, whole: Stmt, times: int) -> list[Stmt]:
+    """The loop with long steps (`whole`), and one for the steps that are left over."""
     known, kind = const_int(loop.extent), dtype_of(loop.loop_var)
     if known is not None:
         return [
             _steps(loop, imm(known // times, kind), whole),
-            _behind(loop, step(imm(known // times * times, kind)), imm(known % times, kind)),
+            _behind(loop, number_of(loop, imm(known // times * times, kind)), imm(known % times, kind)),
         ]
     # Names of their own: what is numbered by one of them does not depend on the other.
     number, some, zero = Var("steps", kind), Var("steps_left", kind), imm(0, kind)
@@ -238,7 +247,7 @@ def _some_left(loop: For, whole: Stmt, step, times: int) -> list[Stmt]:
         Bind(number, tirx.max(tirx.floordiv(loop.extent, imm(times, kind)), zero), span=loop.span),
         Bind(some, rest, span=loop.span),
         _steps(loop, number, whole),
-        _behind(loop, step(number * times), some),
+        _behind(loop, number_of(loop, number * times), some),
     ]
 
 
@@ -249,20 +258,6 @@ def _behind(loop: For, first, steps) -> Stmt:
     return For(k, imm(0, dtype_of(k)), steps, loop.kind, body, annotations=dict(loop.annotations), span=loop.span)
 
 
-def key_plans(loop: For):
-    """What could count keys: the plans along the dimensions of accumulators of which a step also sums up."""
-    products = [s for s in stmts_of(loop.body) if is_op(s, GEMM)]
-    seen: list = []
-    for s in products:
-        c = s.value.args[2]
-        for dim in (1, 0) if len(c.region) == 2 else ():
-            plan = plan_along(loop.body, c.source, dim)
-            if plan.dims.get(c.source) == dim and plan.dims not in seen:
-                seen.append(plan.dims)
-                if any(_sums_over(x, plan) for x in products):
-                    yield plan
-
-
 def _shared(products: list[Evaluate], keys: SplitPlan) -> bool:
     """Do products into several accumulators have an operand with keys in common? Each may load it for itself (own_loads.py)."""
     into: dict = {}
@@ -270,89 +265,6 @@ def _shared(products: list[Evaluate], keys: SplitPlan) -> bool:
         for x in s.value.args[:2]:
             into.setdefault(x.source, set()).add(s.value.args[2].source)
     return any(len(into.get(b, ())) > 1 for b in keys.dims)
-
-
-def _sums_over(s: Evaluate, keys: SplitPlan) -> bool:
-    """True for a product that sums up over keys."""
-    a = s.value.args[0]
-    return keys.dims.get(a.source) == len(a.region) - (2 if int(s.value.attrs["transpose_A"]) else 1)
-
-
-def counts_otherwise(body: Stmt, keys: SplitPlan) -> bool:
-    """True if some statement uses the keys of a step in another way than one by one, or all of them: it must not be made longer."""
-    sizes = {const_int(b.ty.shape[d]) for b, d in keys.dims.items()} | set(keys.nest_vars.values())
-    if len(sizes) != 1 or None in sizes:
-        return True
-    return any(_nest_otherwise(s, keys) if is_parallel(s) else _op_otherwise(s, keys) for s in stmts_of(body))
-
-
-def _nest_otherwise(nest: For, keys: SplitPlan) -> bool:
-    inside = statements(nest)
-    counting = {s.loop_var for s in inside if isinstance(s, For) and s.loop_var in keys.nest_vars}
-    if len(counting) > 1:
-        return True
-    accesses: list = []
-    for s in inside:
-        for e in exprs(s):
-            walk_expr(e, lambda x: accesses.append((x.source, list(x.indices))) if isinstance(x, TensorLoad) else None)
-        if isinstance(s, BufferStore):
-            accesses.append((s.buffer, list(s.indices)))
-            if counting and s.buffer not in keys.dims:
-                return True  # every key would store to it
-    for b, indices in accesses:
-        for d, i in enumerate(indices if on_chip(b) else ()):
-            alone = isinstance(i, Var) and i in counting
-            if alone != (keys.dims.get(b) == d) or not alone and counting & free_vars(i):
-                return True
-    return False
-
-
-def _op_otherwise(s: Stmt, keys: SplitPlan) -> bool:
-    if not any(b in keys.dims for b in own_uses(s).all):
-        return False
-    regions = [a for a in s.value.args if isinstance(a, TensorRegion)] if isinstance(s, Evaluate) and op_name(s) else []
-    if not regions or any(not spans(r, keys.dims[r.source]) for r in regions if r.source in keys.dims):
-        return True
-    for op, otherwise in ((GEMM, _product_otherwise), (COPY, _copy_otherwise), (REDUCE, _reduction_otherwise)):
-        if is_op(s, op):
-            return otherwise(s, regions, keys)
-    return not is_op(s, FILL)
-
-
-def _counts(r: TensorRegion, d: int, keys: SplitPlan) -> bool:
-    return keys.dims.get(r.source) == d
-
-
-def _differ(a: TensorRegion, b: TensorRegion, pairs, keys: SplitPlan) -> bool:
-    return any(_counts(a, d, keys) != _counts(b, e, keys) for d, e in pairs)
-
-
-def _product_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
-    attrs, (a, b, c) = s.value.attrs, regions
-    if any(len(r.region) != 2 for r in regions):
-        return True
-    m, k_a = (1, 0) if int(attrs["transpose_A"]) else (0, 1)
-    k_b, n = (1, 0) if int(attrs["transpose_B"]) else (0, 1)
-    return _differ(a, c, [(m, 0)], keys) or _differ(b, c, [(n, 1)], keys) or _differ(a, b, [(k_a, k_b)], keys)
-
-
-def _copy_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
-    src, dst = regions
-    pairs = copy_dims(src, dst)
-    if not on_chip(src.source) or not on_chip(dst.source):
-        mine = 0 if on_chip(src.source) else 1
-        return not any(_counts(regions[mine], pair[mine], keys) for pair in pairs)
-    return _differ(src, dst, pairs, keys) or not any(_counts(src, a, keys) for a, _ in pairs)
-
-
-def _reduction_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
-    src, dst = regions
-    dim = int(s.value.attrs["dim"]) % len(src.region)
-    if _counts(src, dim, keys):
-        return dst.source in keys.dims
-    kept = [d for d in range(len(src.region)) if d != dim]
-    targets = kept if len(dst.region) == len(src.region) else range(len(dst.region))
-    return _differ(src, dst, zip(kept, targets), keys) or not any(_counts(src, a, keys) for a in kept)
 
 
 __all__ = ["merge_steps"]
