@@ -31,6 +31,7 @@ from .canonicalize.merge_k_steps import merge_k_steps
 from .canonicalize.name_variables import name_variables
 from .canonicalize.normalize_clears import normalize_clears
 from .canonicalize.own_k_slices import own_k_slices
+from .canonicalize.propagate_copies import propagate_copies
 from .canonicalize.raise_copies import raise_copies
 from .canonicalize.resolve_tensor_views import resolve_tensor_views
 from .canonicalize.resolve_views import resolve_views
@@ -116,6 +117,7 @@ CANONICALIZE = (
     Pass(unflatten_nests, Stage.TILE),
     Pass(raise_copies, Stage.TILE),
     Pass(stack_planes, Stage.TILE),
+    Pass(propagate_copies, Stage.TILE),
     Pass(forward_copies, Stage.TILE),
     Pass(fit_operands, Stage.TILE, ("chip",)),
     Pass(own_k_slices, Stage.TILE),

@@ -329,6 +329,32 @@ PAIRS = {
                     a[i_0, i_1] = a[i_0, i_1] * s[i_0] + Z[i_0 * 32 + i_1]
         """,
     ),
+    "propagate_copies": (
+        """
+        @T.prim_func
+        def main(C: T.Buffer((32, 32), "float32"), E: T.Buffer((32, 32), "float32")):
+            p = T.alloc_shared((32, 32), "float16")
+            p_1 = T.alloc_shared((32, 32), "float16")
+            b = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+            for k in range(4):
+                T.tl.fill(p[0:32, 0:32], T.float16(2.0))
+                T.tl.copy(p[0:32, 0:32], p_1[0:32, 0:32])
+                T.Call("tl.gemm", [p[0:32, 0:32], b[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.Call("tl.gemm", [p_1[0:32, 0:32], b[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 1, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main(C: T.Buffer((32, 32), "float32"), E: T.Buffer((32, 32), "float32")):
+            p = T.alloc_shared((32, 32), "float16")
+            b = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+            for k in range(4):
+                T.tl.fill(p[0:32, 0:32], T.float16(2.0))
+                T.Call("tl.gemm", [p[0:32, 0:32], b[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.Call("tl.gemm", [p[0:32, 0:32], b[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 1, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
     "raise_copies": (
         """
         @T.prim_func

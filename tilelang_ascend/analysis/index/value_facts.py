@@ -11,7 +11,7 @@ An analyzer takes integers for numbers without end. Sums of data may wrap: what 
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Callable
 
 from ...ir import (
@@ -47,6 +47,8 @@ from ...ir import (
 from ...tile import ASSUME, is_op
 from ...tile.uses import is_parallel, is_scalar_var
 from .data_names import DataNames
+from .nest_indices import conjuncts, sides_of
+from .sums import SUMS, as_sum, constant
 
 MAX_NODES = 400
 """Values of lets larger than this stay names: proofs about them take longer than they are worth."""
@@ -97,6 +99,8 @@ class ValueFacts:
         self._expanded: dict = {}
         self._versions: dict = {}
         self._guards: list = []
+        self._bounds: list = []
+        """Sums that are not negative here, as guards and ends of loops say."""
 
     # -- expressions --------------------------------------------------------------------------------------------
     def now(self, e):
@@ -185,9 +189,19 @@ class ValueFacts:
             return
         cond = self.now(cond)
         self._guards.append(self._expand(cond))
-        with self.analyzer.constraint_scope(cond):
+        with self.analyzer.constraint_scope(cond), self._bounded(cond):
             yield
         self._guards.pop()
+
+    @contextmanager
+    def _bounded(self, cond):
+        """The comparisons in `cond`, none of whose sums wraps, hold inside."""
+        known = len(self._bounds)
+        for sides in filter(None, map(sides_of, conjuncts(cond))):
+            small, large, least = sides
+            self._bounds.append(as_sum(large, exact=True).plus(as_sum(small, exact=True), -1).plus(constant(least), -1))
+        yield
+        del self._bounds[known:]
 
     @contextmanager
     def loop(self, var: Var, extent, body: Stmt):
@@ -195,7 +209,9 @@ class ValueFacts:
         extent = self.now(extent)
         self.analyzer.bind(var, Range.from_min_extent(imm(0, dtype_of(var)), extent))
         self.wrote_in(body)
-        yield
+        ends = believable(tirx.LT(var, extent), self.wraps) if const_int(extent) is None else None
+        with nullcontext() if ends is None else self._bounded(ends):
+            yield
         self.wrote_in(body)
 
     @contextmanager
@@ -238,10 +254,24 @@ class ValueFacts:
             return value >= low
         if not dtype_of(e).startswith(("int", "uint")):
             return False
-        if self.analyzer.can_prove(e >= low) or self._by_structure(e, low):
+        if self.analyzer.can_prove(e >= low) or self._by_bound(e, low) or self._by_structure(e, low):
             return True
         # The signs of the operands decide: a solver would spend its steps on every bit of an unknown number to find no more.
         return not isinstance(e, _OF_BITS) and self._solve(self._expand(e) >= low)
+
+    def _by_bound(self, e, low: int) -> bool:
+        """True if `e` is a known bound, some times over, and something that is at least `low`."""
+        if not self._bounds or not isinstance(e, SUMS) or self.wraps(e):
+            return False
+        asked = as_sum(e, exact=True)
+        for bound in self._bounds:
+            atom, n = bound.terms[0] if bound.terms else (None, 0)
+            times, left = divmod(asked.coefficient(atom), n) if n else (0, 1)
+            if left == 0 and times > 0:
+                rest = asked.plus(bound, -times)
+                if rest.const >= low if not rest.terms else self.analyzer.can_prove(rest.expr(dtype_of(e)) >= low):
+                    return True
+        return False
 
     def _solve(self, cond) -> bool:
         """Ask the solver. It knows numbers as ranges of variables, and the guards: sizes that are products of unknowns as the

@@ -125,7 +125,8 @@ def clip(gm: Side, g: int, t: int, extent, c: Copy, starts_inside: bool = False,
     extent = facts.simplify(extent)
     starts_inside = starts_inside or facts.nonnegative(low)
     # An extent only known at run time may be nothing at all: that needs the guard of a clipped transfer.
-    if starts_inside and facts.proves(inside >= extent) and facts.proves(_expr(extent) > 0):
+    ends_inside = starts_inside and (facts.proves(inside >= extent) or facts.nonnegative(inside - extent))
+    if ends_inside and facts.proves(_expr(extent) > 0):
         return Axis(g, t, extent, extent)
     name = gm.gm.flat.name + ("_rows" if g < len(gm.mins) - 1 else "_cols")
     # From next to the least int32 to the end of the tensor it is further than an int32 counts: a sum with that is no number of elements.
