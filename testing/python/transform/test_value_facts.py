@@ -193,9 +193,40 @@ def divisions(see):
     return main, [True, False, False, True, False]
 
 
+def ends_of_loops(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), idx: T.Tensor((8,), "int32"), n: T.int32):
+        with T.Kernel(40) as bx:
+            first = bx * 2
+            for k in T.serial(90 - first):
+                see(A, 89 - first - k)
+                see(A, 88 - first - k)
+                see(A, (90 - first - k) * 64 - 64)
+            see(A, n)
+            for k in T.serial(n):
+                see(A, n - k - 1)
+                see(A, n * 2 - k * 2 - 2)
+                see(A, n - k * 2)
+                if k + first < n:
+                    see(A, n * 3 - first * 3 - k * 3 - 3)
+                    see(A, n * 3 - first * 3 - k * 3 - 4)
+            m = idx[0]
+            for k in T.serial(m + 5):
+                see(A, m + 4 - k)
+                see(A, m - k)
+            x = T.alloc_var("int32", init=n)
+            for k in T.serial(x):
+                see(A, x - k - 1)
+                x = x - 1
+                see(A, x - k)
+
+    return main, [True, False, True, False, True, True, False, True, False, False, False, False, False]
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        ends_of_loops,
         grows,
         shrinks,
         bits,

@@ -235,6 +235,10 @@ class ValueFacts:
         """`e` as far as ranges and guards simplify it; Python ints stay."""
         return e if isinstance(e, int) else self.analyzer.simplify(e)
 
+    def most(self, e) -> int:
+        """A number that `e` surely does not exceed here."""
+        return e if isinstance(e, int) else int(self.analyzer.const_int_bound(self._expand(self.now(e))).max_value)
+
     def nonnegative(self, e) -> bool:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
         return e >= 0 if isinstance(e, int) else self._ask(self.now(e), 0)

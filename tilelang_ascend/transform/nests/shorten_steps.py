@@ -12,7 +12,10 @@ Requires: Tile IR after merge_steps, before separate_products. Ensures: same val
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ...analysis.index.data_names import DataNames
+from ...analysis.index.value_facts import at_loops
 from ...analysis.tiles.running_sums import NoRunningSum, check_running_sums
 from ...analysis.tiles.same_work import same_work
 from ...analysis.tiles.split_axis import SplitPlan, plan_along
@@ -44,6 +47,8 @@ from .key_steps import LongStep, counts_otherwise, key_plans, products_of, room_
 
 SHORTEST = 32
 """Keys of a step: shorter ones are mostly waiting."""
+MOST_STEPS = 1 << 24
+"""Of loops: so many times as many steps are a number, too."""
 
 
 class _Shorten(StmtMutator):
@@ -53,7 +58,7 @@ class _Shorten(StmtMutator):
         self.func, self.l0c, self.notes, self.shorter = func, l0c, notes, {}
 
     def visit_For(self, s: For):
-        if s.kind != ForKind.SERIAL or const_int(s.min) != 0 or const_int(s.extent) is None or len(products_of(s)) < 2:
+        if s.kind != ForKind.SERIAL or const_int(s.min) != 0 or len(products_of(s)) < 2 or self.most[s] > MOST_STEPS:
             return self.generic(s)
         used, read = self.outside(s)
         for keys in key_plans(s):
@@ -64,6 +69,11 @@ class _Shorten(StmtMutator):
             if shortened is not None:
                 return shortened
         return self.generic(s)
+
+    @cached_property
+    def most(self) -> dict:
+        """Loop -> the most steps it has."""
+        return at_loops(self.func, lambda facts, s: facts.most(s.extent))
 
     def outside(self, loop: For) -> tuple[set, set]:
         """Buffers that are used, and read, out of a loop."""
@@ -88,7 +98,7 @@ class _Shorten(StmtMutator):
         new = Var(k.name, dtype_of(k))
         body = _Simplified(new, DataNames(self.func.body))(substitute(body, {k: new // parts, which: new % parts}))
         body = seq(stmts_of(body)[len(keys.dims) :])
-        extent = imm(const_int(loop.extent) * parts, dtype_of(k))
+        extent = loop.extent * parts if const_int(loop.extent) is None else imm(const_int(loop.extent) * parts, dtype_of(k))
         short = For(new, loop.min, extent, loop.kind, body, annotations=dict(loop.annotations), span=loop.span)
         b, d = next(iter(keys.dims.items()))
         again = plan_along(short.body, divided.buffers[b], d)
