@@ -129,10 +129,10 @@ def sparse_mla(tokens: int, heads: int, keys: int, dim: int = 512, tail: int = 6
     return mla(tokens, heads, keys, dim, tail, step, rows) + gathered * Work(to_ub=(dim + tail) * 2, rows=2, from_ub=(dim + tail) * 2)
 
 
-def backward(heads: int, seq: int, dim: int, down: int = 1, across: int | None = None, scores: int = 4) -> Work:
+def backward(heads: int, seq: int, dim: int, down: int = 1, across: int | None = None, scores: int = 4, causal: bool = False) -> Work:
     """Tiles of 128 x 128: five products, scores and dP cross to the vector cores, P and dS cross back, gradients are added in GM. A task of `down` blocks
     of keys by `across` of queries adds dQ once for its columns, dK and dV once for its rows (ops-transformer, flash_attention_score_grad:
-    4 x 4). GPU kernels add dQ once a tile and keep dK and dV: down = 1, across = all."""
+    4 x 4). GPU kernels add dQ once a tile and keep dK and dV: down = 1, across = all. Under a causal mask half of the tiles are empty."""
     n = seq // 128
     across = n if across is None else across
     tile = 128 * 128
@@ -145,7 +145,7 @@ def backward(heads: int, seq: int, dim: int, down: int = 1, across: int | None =
         # exp(scale * S - lse), convert; dP - delta, times P, scale, convert
         passes=tile / 64 * (1 + ROW + EXP + 1 + ROW + 1 + 1 + 1),
     )
-    return heads * n * n * each
+    return heads * (n * (n + 1) // 2 if causal else n * n) * each
 
 
 def linear_attention(tasks: int, seq: int, chunk: int, dim_k: int, dim_v: int) -> Work:

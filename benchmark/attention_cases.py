@@ -182,22 +182,31 @@ def decoding():
 
 
 def backward():
-    """Gradients of flash attention, 3 heads."""
-    for m, n in ((64, 64), (64, 128)):
+    """Gradients of flash attention, 3 heads of queries."""
+    for dim, m, n, groups, causal in (
+        (128, 64, 64, 1, False),
+        (128, 64, 128, 1, False),
+        (128, 128, 32, 3, False),
+        (64, 128, 128, 1, False),
+        (128, 64, 64, 1, True),
+    ):
+        kv, sums = 3 // groups, {} if groups == 1 else {"dtype": F32}
         yield case(
-            f"backward 4096, d 128, {m}x{n}",
+            f"backward 4096, d {dim}, {m}x{n}{', one head of keys' if groups > 1 else ''}{', causal' if causal else ''}",
             "flash_attention/backward",
             "backward",
-            dict(batch=1, heads=3, seq=4096, dim=128, bM=m, bN=n),
-            lambda: [
-                *[zeros(1, 3, 4096, 128)] * 4,
+            dict(batch=1, heads=3, seq=4096, dim=dim, bM=m, bN=n, groups=groups, causal=causal),
+            lambda dim=dim, kv=kv, sums=sums: [
+                zeros(1, 3, 4096, dim),
+                *[zeros(1, kv, 4096, dim)] * 2,
+                zeros(1, 3, 4096, dim),
                 *[zeros(1, 3, 4096, dtype=F32)] * 2,
-                zeros(1, 3, 4096, 128, dtype=F32),
-                zeros(1, 3, 4096, 128),
-                zeros(1, 3, 4096, 128),
+                zeros(1, 3, 4096, dim, dtype=F32),
+                zeros(1, kv, 4096, dim, **sums),
+                zeros(1, kv, 4096, dim, **sums),
             ],
             None,
-            bounds.backward(3, 4096, 128),
+            bounds.backward(3, 4096, dim, causal=causal),
             goal=0.7,
         )
 

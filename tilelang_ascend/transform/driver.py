@@ -65,6 +65,7 @@ class Context:
     follow each other. relied: they are that long. chained: tiles do follow each other. narrow: products are made in parts of few columns. parts:
     tiles are worked on in so many of them. in_step: whether statements of a loop that may run late may run in step
     where memories are too small for values of several iterations. may_join: blocks that load the same may be worked on together. joined: they are. apart: which products are made apart from what they are added to, here and in all attempts.
+    few_flags: flags have run out in another attempt. fences: barriers for all pipes that stand for flags.
     """
 
     chip: Any
@@ -88,6 +89,8 @@ class Context:
     in_step: bool = True
     may_join: bool = True
     joined: bool = False
+    few_flags: bool = False
+    fences: int = 0
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
@@ -116,6 +119,7 @@ class Context:
         self.relied |= other.relied
         self.chained |= other.chained
         self.parts *= other.parts
+        self.fences += other.fences
 
     @contextmanager
     def timed(self, name: str):

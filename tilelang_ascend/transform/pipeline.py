@@ -185,7 +185,7 @@ CROSS = (Pass(direct_channels, Stage.MAPPED, ("chip", "direct")),)
 """What goes from one kind of core to the other does so on chip, in several ways until one fits."""
 SCHEDULE = (
     Pass(separate_stores, Stage.MAPPED),
-    Pass(gather_loads, Stage.MAPPED),
+    Pass(gather_loads, Stage.MAPPED, ("few_flags",)),
     Pass(skew_stages, Stage.MAPPED, ("notes",)),
     Pass(chain_tiles, Stage.MAPPED, ("chaining",)),
     Pass(expand_workspaces, Stage.MAPPED),
@@ -581,9 +581,28 @@ def _shared(func: PrimFunc, context: Context):
                 failure = error
                 continue
             attempt.adopt(found)
+            if attempt.fences and (better := _with_fewer_flags(crossing, scheduled, made, context, attempt)) is not None:
+                synced, memory_map, attempt = better
             context.adopt(attempt)
             return synced, memory_map, context
     raise failure
+
+
+def _with_fewer_flags(crossing: PrimFunc, scheduled: PrimFunc, made: Context, context: Context, known: Context):
+    """`crossing` scheduled so that it needs fewer flags than `scheduled`, with addresses and synchronisation, the memory map and the context; None if that
+    takes no less barriers than in the context `known`."""
+    attempt = context.attempt()
+    attempt.adopt(made)
+    attempt.in_step, attempt.few_flags = known.in_step, True
+    other = run(SCHEDULE, crossing, attempt)
+    if structural_equal(other, scheduled):
+        return None
+    try:
+        synced, memory_map, found = _synchronise(other, attempt)
+    except (NoSecondCopy, OutOfMemory):
+        return None
+    attempt.adopt(found)
+    return (synced, memory_map, attempt) if attempt.fences < known.fences else None
 
 
 def _crossings(shared: PrimFunc, context: Context) -> list[tuple[PrimFunc, Context]]:
@@ -648,6 +667,7 @@ def _with_sync(mapped: PrimFunc, context: Context):
     context.adopt(inner)
     left(sync.name, synced, sync.stage, context)
     context.notes += plan.notes
+    context.fences = plan.scarcity[0]
     return synced, memory_map, context, plan.scarcity
 
 

@@ -40,6 +40,12 @@ SLOW = {
     "backward, delta": lambda: cases.backward_delta(1, 2, 64, 64),
     "backward": lambda: cases.backward(1, 2, 64, 64),
     "backward, causal": lambda: cases.backward(1, 1, 96, 64, causal=True),
+    "backward, 128 keys a block": lambda: cases.backward(1, 1, 256, 128, bM=128, bN=32),
+    "backward, 128 keys a block, groups, causal, bfloat16": lambda: cases.backward(
+        1, 2, 256, 128, groups=2, causal=True, dtype="bfloat16", bM=128, bN=32
+    ),
+    "backward, 128 queries a step, causal": lambda: cases.backward(1, 1, 256, 128, causal=True, bM=64, bN=128),
+    "backward, tiles of 128": lambda: cases.backward(1, 1, 384, 128, bM=128, bN=128),
     "native sparse": lambda: cases.native_sparse(16, 48, 64, 2),
     "gathered keys, backward, bfloat16": lambda: cases.gathered_backward(4, 80, 16, 128, 64, 64, dtype="bfloat16"),
     "gathered keys, backward, 512": lambda: cases.gathered_backward(2, 40, 16, 512, 64, 32),

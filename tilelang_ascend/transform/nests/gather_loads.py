@@ -1,4 +1,4 @@
-"""gather_loads: loads from tensors to UB stand together, in front of the work between them.
+"""gather_loads: loads from tensors to one memory stand together, in front of the work between them.
 
 Before:  copy(A[k], a); f(a);            copy(B[k], b); g(a, b)
 After:   copy(A[k], a); copy(B[k], b);   f(a);          g(a, b)
@@ -6,7 +6,8 @@ After:   copy(A[k], a); copy(B[k], b);   f(a);          g(a, b)
 Each transfer the vector unit waits for by itself needs flags of its own, of which there are few; transfers right after each other may have one together
 (`transform/sync/ids.py`), and wait in the queue while the work between them is done.
 
-Kernels of the vector cores alone stay as they are: nothing holds their loads up but what these wait for themselves.
+Loads to L1 do so only where flags have run out otherwise: products would wait for loads that only later ones need. Kernels of the vector cores alone stay as
+they are: nothing holds their loads up but what these wait for themselves.
 
 Requires: mapped Tile IR. Ensures: statements that share what one of them writes keep their order.
 """
@@ -22,21 +23,22 @@ from ...tile.uses import conflict, is_load, is_output, on_chip
 from .gathered import uses_and_names
 
 
-def _behind_each_other(body: list[Stmt], workspaces: set) -> list[Stmt]:
-    """Statements of one list with each load from a tensor behind the one before it, if nothing in between is in its way."""
+def _behind_each_other(body: list[Stmt], workspaces: set, memories: tuple[str, ...]) -> list[Stmt]:
+    """Statements of one list with each load from a tensor to one of `memories` behind the one before it, if nothing in between is in its way."""
     out: list[Stmt] = []
     for s in body:
-        place = len(out)
-        if _from_tensor(s, workspaces):
-            behind_last = next((n for n in range(len(out), 0, -1) if _from_tensor(out[n - 1], workspaces)), place)
+        place, memory = len(out), _loaded_to(s, workspaces)
+        if memory in memories:
+            behind_last = next((n for n in range(len(out), 0, -1) if _loaded_to(out[n - 1], workspaces) == memory), place)
             if all(_may_pass(s, x) for x in out[behind_last:]):
                 place = behind_last
         out.insert(place, s)
     return out
 
 
-def _from_tensor(s: Stmt, workspaces: set) -> bool:
-    return is_load(s) and scope_of(s.value.args[1].source) == "shared.ub" and s.value.args[0].source not in workspaces
+def _loaded_to(s: Stmt, workspaces: set) -> str | None:
+    """The memory to which a statement loads from a tensor, None for others."""
+    return scope_of(s.value.args[1].source) if is_load(s) and s.value.args[0].source not in workspaces else None
 
 
 def _may_pass(load: Stmt, s: Stmt) -> bool:
@@ -45,19 +47,20 @@ def _may_pass(load: Stmt, s: Stmt) -> bool:
 
 
 class _Gather(StmtMutator):
-    def __init__(self, workspaces: set):
-        self.workspaces = workspaces
+    def __init__(self, workspaces: set, memories: tuple[str, ...]):
+        self.workspaces, self.memories = workspaces, memories
 
     def visit_SeqStmt(self, s: SeqStmt):
-        return seq(_behind_each_other([self.visit(x) for x in s.seq], self.workspaces))
+        return seq(_behind_each_other([self.visit(x) for x in s.seq], self.workspaces, self.memories))
 
 
-def gather_loads(func: PrimFunc) -> PrimFunc:
-    """Apply to a mapped Tile IR function."""
+def gather_loads(func: PrimFunc, few_flags: bool = False) -> PrimFunc:
+    """Apply to a mapped Tile IR function. few_flags: they have run out otherwise."""
     if not uses_cube(func.body):
         return func
     workspaces = {b for b in versioned_buffers(func.body) if not on_chip(b)}
-    return func.with_body(_Gather(workspaces)(func.body))
+    memories = ("shared.ub", "shared.l1") if few_flags else ("shared.ub",)
+    return func.with_body(_Gather(workspaces, memories)(func.body))
 
 
 __all__ = ["gather_loads"]
