@@ -59,6 +59,36 @@ def test_products(transposed):
     run(matmul(transposed=transposed), transposed=transposed)
 
 
+@pytest.mark.parametrize("by_elements", [False, True])
+def test_names_of_indices(by_elements):
+    """What a name stands for depends on a block as it would without the name; a result that is stored element by element is stored."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(N, TILE), T.ceildiv(M, TILE), threads=128) as (bx, by):
+            a, b, c = (
+                T.alloc_shared((TILE, STEP), "float16"),
+                T.alloc_shared((STEP, TILE), "float16"),
+                T.alloc_fragment((TILE, TILE), "float32"),
+            )
+            row = by * TILE
+            first = row + 0
+            column = bx * TILE
+            T.clear(c)
+            for k in T.Pipelined(K // STEP, num_stages=2):
+                at = k * STEP
+                T.copy(A[first, at], a)
+                T.copy(B[at, column], b)
+                T.gemm(a, b, c)
+            if by_elements:
+                for i, j in T.Parallel(TILE, TILE):
+                    C[first + i, column + j] = c[i, j]
+            else:
+                T.copy(c, C[row, column])
+
+    run(kernel)
+
+
 def test_integers():
     run(matmul(accumulate="int32", tile=32, rows=512), dtype="int8", rows=512)
 

@@ -31,6 +31,7 @@ from ...isa.base import Space
 from ...isa.cube import k0_of
 from ...isa.units import FRACTAL_ROWS
 from ...tile import COPY, FILL, GEMM, is_op
+from ...tile.nests import inline_index_binds
 from .divided_body import DividedBody, LongerBody
 
 TIMES = 2
@@ -61,7 +62,8 @@ class ProductGrid:
         while body is not None and is_grid_axis(body):
             axes.append(body)
             body = body.body
-        grid = ProductGrid._around(tuple(axes), tuple(const_int(a.extent) for a in axes), body) if axes else None
+        # Names of indices (`row = by * 128`) would hide what depends on an axis.
+        grid = ProductGrid._around(tuple(axes), tuple(const_int(a.extent) for a in axes), inline_index_binds(body)) if axes else None
         return grid if grid is not None and dtype_of(grid.gemm.value.args[0].source) in chip.prices["mmad"].rates else None
 
     @staticmethod
