@@ -22,6 +22,10 @@ LOADS = {
     "serial": True,
     "from the second row": True,
     "in order of columns": True,
+    "in halves": True,
+    "next to each other": False,
+    "negative zero": False,
+    "by way of a tile": False,
     "other value": False,
     "transposed": False,
     "gathered": False,
@@ -43,6 +47,9 @@ STORES = {
     "add guarded": True,
     "add limited": True,
     "rows by data": True,
+    "one row up": True,
+    "part": True,
+    "onto what is there": False,
     "scaled": False,
     "transposed": False,
     "every second row": False,
@@ -69,6 +76,7 @@ def kernel(load, store, rows=3 * TILE, columns=2 * COLUMNS, dtype=F16, out=F32):
         with T.Kernel(-(-columns // COLUMNS), -(-rows // TILE)) as (x, y):
             a, b = T.alloc_shared((TILE, K), dtype), T.alloc_shared((K, COLUMNS), dtype)
             c, s = T.alloc_fragment((TILE, COLUMNS), F32), T.alloc_shared((TILE, COLUMNS), out)
+            e = T.alloc_shared((TILE, K), dtype)
             r, q = y * TILE, x * COLUMNS
             if load == "copy":
                 T.copy(A[r, 0], a)
@@ -97,6 +105,24 @@ def kernel(load, store, rows=3 * TILE, columns=2 * COLUMNS, dtype=F16, out=F32):
             elif load == "in order of columns":
                 for j, i in T.Parallel(K, TILE):
                     a[i, j] = A[r + i, j]
+            elif load == "in halves":
+                for i, j in T.Parallel(TILE // 2, K):
+                    a[i, j] = A[r + i, j]
+                for i, j in T.Parallel(TILE // 2, K):
+                    a[TILE // 2 + i, j] = A[r + TILE // 2 + i, j]
+            elif load == "next to each other":
+                for i, j in T.Parallel(TILE, 24):
+                    a[i, j] = A[r + i, j]
+                for i, j in T.Parallel(TILE, K - 24):
+                    a[i, j + 24] = A[r + i, j + 24]
+            elif load == "negative zero":
+                for i, j in T.Parallel(TILE, K):
+                    a[i, j] = T.if_then_else(r + i < rows, A[r + i, j], -0.0)
+            elif load == "by way of a tile":
+                for i, j in T.Parallel(TILE, K):
+                    e[i, j] = A[r + i, j] * 2
+                for i, j in T.Parallel(TILE, K):
+                    a[i, j] = e[i, j]
             elif load == "other value":
                 for i, j in T.Parallel(TILE, K):
                     a[i, j] = T.if_then_else(r + i < rows, A[r + i, j], 1)
@@ -116,7 +142,10 @@ def kernel(load, store, rows=3 * TILE, columns=2 * COLUMNS, dtype=F16, out=F32):
                         a[i, j] = A[r + i, j]
             for i, j in T.Parallel(K, COLUMNS):
                 b[i, j] = B[i, q + j]
-            T.gemm(a, b, c, clear_accum=True)
+            if store == "onto what is there":
+                for i, j in T.Parallel(TILE, COLUMNS):
+                    c[i, j] = C[r + i, q + j]
+            T.gemm(a, b, c, clear_accum=store != "onto what is there")
             if store == "copy":
                 T.copy(c, C[r, q])
             elif store == "plain":
@@ -165,6 +194,15 @@ def kernel(load, store, rows=3 * TILE, columns=2 * COLUMNS, dtype=F16, out=F32):
             elif store == "rows by data":
                 for i, j in T.Parallel(TILE, COLUMNS):
                     C[(y + L[0]) * TILE + i, q + j] = c[i, j]
+            elif store == "one row up":
+                for i, j in T.Parallel(TILE, COLUMNS):
+                    C[r + i - 1, q + j] = c[i, j]
+            elif store == "part":
+                for i, j in T.Parallel(TILE // 2, COLUMNS // 3):
+                    C[r + 2 + i, q + 1 + j] = c[i + 8, j + 16]
+            elif store == "onto what is there":
+                for i, j in T.Parallel(TILE, COLUMNS):
+                    C[r + i, q + j] = c[i, j]
             elif store == "scaled":
                 for i, j in T.Parallel(TILE, COLUMNS):
                     C[r + i, q + j] = c[i, j] * 2
@@ -201,7 +239,7 @@ def expected(load, store, arrays, limit):
         a = np.concatenate(tiles)[:rows]
     if load == "gathered":
         a = a[np.arange(rows) * 7 % rows]
-    if load == "twice":
+    if load in ("twice", "by way of a tile"):
         a = 2 * a
     if load == "own condition":
         a = np.where(i < limit, a, 1)
@@ -220,6 +258,17 @@ def expected(load, store, arrays, limit):
         whole = np.concatenate([new, np.zeros((-rows % TILE, columns), np.float32)])
         moved = whole[-arrays["L"][0] * TILE :]
         c[: len(moved)] = moved
+    elif store == "one row up":
+        whole = np.concatenate([new, np.zeros((-rows % TILE, columns), np.float32)])
+        c[: len(whole) - 1] = whole[1 : rows + 1]
+    elif store == "part":
+        for y in range(0, rows, TILE):
+            for x in range(0, columns, COLUMNS):
+                box = new[y + 8 : y + 24, x + 16 : x + 32]
+                place = c[y + 2 : y + 18, x + 1 : x + 17]
+                place[: len(box), : box.shape[1]] = box[: len(place), : place.shape[1]]
+    elif store == "onto what is there":
+        c = c + new
     elif store == "every second row":
         c[0::2] = new
     elif store == "transposed":

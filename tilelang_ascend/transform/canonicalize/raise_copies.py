@@ -14,6 +14,7 @@ Requires: Tile IR without views of tiles. Ensures: values are unchanged.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from ...analysis.index.affine import affine
@@ -125,7 +126,9 @@ def _element(value, dtype: str) -> TensorLoad | None:
 
 
 def _is_zero(e) -> bool:
-    return getattr(e, "value", None) == 0
+    """True for the 0 that a copy finds outside of a tensor, which has no sign."""
+    value = getattr(e, "value", None)
+    return value == 0 and math.copysign(1, value) > 0
 
 
 class _Raise(StmtMutator):
