@@ -21,6 +21,7 @@ from .table import (
     VIEW,
     ZERO_ACCUMULATOR,
     is_op,
+    reads_of,
     tile_op,
     tile_op_of,
     with_args,
@@ -28,6 +29,6 @@ from .table import (
 
 __all__ = [
     "ARGSORT", "ASSUME", "ATOMIC_ADD", "ATOMIC_MAX", "ATOMIC_MIN", "COPY", "CUMMAX", "CUMSUM", "DEVICE_ASSERT", "FILL", "GEMM", "IM2COL",
-    "Operand", "PRINT", "PRINTF", "REDUCE", "Side", "TABLE", "TileOp", "VIEW", "ZERO_ACCUMULATOR", "is_op", "tile_op", "tile_op_of",
+    "Operand", "PRINT", "PRINTF", "REDUCE", "Side", "TABLE", "TileOp", "VIEW", "ZERO_ACCUMULATOR", "is_op", "reads_of", "tile_op", "tile_op_of",
     "with_args",
 ]  # fmt: skip

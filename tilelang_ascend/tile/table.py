@@ -104,6 +104,13 @@ def tile_op_of(node) -> TileOp | None:
     return TABLE[name] if name is not None and name.startswith(PREFIX) else None
 
 
+def reads_of(stmt: Evaluate) -> tuple[int, ...]:
+    """Positions of the arguments that a tile op reads: not what a reduction overwrites."""
+    record = TABLE[op_name(stmt)]
+    overwrites = record is REDUCE and int(stmt.value.attrs["clear"])
+    return tuple(i for i in record.reads if i not in record.writes) if overwrites else record.reads
+
+
 def is_op(node, *records: TileOp) -> bool:
     """True if a statement or a call is one of these tile ops."""
     found = tile_op_of(node)

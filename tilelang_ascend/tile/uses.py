@@ -29,7 +29,7 @@ from ..ir import (
 )
 from ..ir.base import elements
 from .op import Side, TileOp
-from .table import COPY, GEMM, is_op, tile_op_of, with_args
+from .table import COPY, GEMM, is_op, reads_of, tile_op_of, with_args
 
 COUNT = "tl.count"
 """Annotation of a loop of a nest: how many of its iterations count. Vector instructions may run all, element by element only these do."""
@@ -151,11 +151,12 @@ def own_uses(stmt: Stmt) -> Uses:
     writes: set = set()
     record = work_of(stmt)
     if record is not None:
+        read_args = reads_of(stmt)
         for i, arg in enumerate(elements(stmt.value.args)):
             buffer = region_buffer(arg)
             if type(arg) is TensorRegion:
                 reads |= {x.source for e in expr_children(arg) for x in loads_in(e)}
-                if i in record.reads:
+                if i in read_args:
                     reads.add(buffer)
                 if i in record.writes:
                     writes.add(buffer)

@@ -25,6 +25,7 @@ from ...ir import (
     tirx,
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
+from ...tile import reads_of
 from ...tile.uses import COUNT, covers_whole, is_parallel, loads_in, on_chip, work_of
 from .affine import affine, affine_limits
 from .nest_indices import conjuncts, sides_of
@@ -98,7 +99,7 @@ def read_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]] | No
     record = work_of(stmt)
     if record is not None:
         scalars = [x for a in stmt.value.args for x in loads_in(a)] if not any(isinstance(a, TensorRegion) for a in stmt.value.args) else []
-        return _region_boxes(stmt, buffer, record.reads, core) + [None for x in scalars if x.source.same_as(buffer)]
+        return _region_boxes(stmt, buffer, reads_of(stmt), core) + [None for x in scalars if x.source.same_as(buffer)]
     extents = {s.loop_var: const_int(s.extent) for s in statements(stmt) if is_parallel(s)}
     return [_box_of(x.indices, extents) for s in statements(stmt) for e in exprs(s) for x in loads_in(e) if x.source.same_as(buffer)]
 
