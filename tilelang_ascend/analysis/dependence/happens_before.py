@@ -63,9 +63,14 @@ class Findings:
     @cached_property
     def kinds(self) -> list[Need]:
         """The first of them of each dependence and level, in the order of the trace."""
+        return [need for need, _ in self.often]
+
+    @cached_property
+    def often(self) -> list[tuple[Need, int]]:
+        """The same, each with the number of instances."""
         of_kind = self.trace.needs[self.missing, 2] * (1 << 32) + self.trace.needs[self.missing, 3]
-        first = np.sort(np.unique(of_kind, return_index=True)[1])
-        return [self.trace.need(n) for n in self.missing[first]]
+        _, first, counts = np.unique(of_kind, return_index=True, return_counts=True)
+        return [(self.trace.need(self.missing[first[k]]), int(counts[k])) for k in np.argsort(first)]
 
 
 class Timeline:

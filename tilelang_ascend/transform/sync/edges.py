@@ -346,16 +346,16 @@ class EdgeChooser:
         branches: dict[int, Slot] = {}
         placed: set = set()
         while True:
-            slots = {}
+            slots: dict = {}
             binder = Binder(self.plan)
             for trace in self.traces:
-                found = binder.bind(trace).run(assume_barriers=True)
-                for need in found.kinds:
+                for need, times in binder.bind(trace).run(assume_barriers=True).often:
                     dst, slot = need.dependence.dst, _slot_in_branch(need)
                     # One branch is enough to wait in: with more of them, a barrier right before the second instruction serves all.
                     if slot is None or branches.setdefault(dst.order, slot) != slot:
                         slot = _slot_before(need)
-                    slots.setdefault((slot, dst.queue), dst.stmt)
+                    known, stmt = slots.get((slot, dst.queue), (0, dst.stmt))
+                    slots[slot, dst.queue] = known + times, stmt
             # A barrier in front of a loop covers less than the simulation assumed inside the loop: look again.
             if not slots:
                 return
@@ -363,7 +363,8 @@ class EdgeChooser:
                 self._give_up_jumps()
                 raise AssertionError("barriers do not converge")
             placed |= slots.keys()
-            for (slot, queue), stmt in slots.items():
+            # Those that few iterations need come first: of several that serve, they are the first to be left out.
+            for (slot, queue), (_, stmt) in sorted(slots.items(), key=lambda item: item[1][0]):
                 self.plan.barriers.append(Barrier(QUEUES[queue][0], queue, slot, stmt))
 
     # ---- pruning
