@@ -10,7 +10,8 @@ After:   for p in range(9): if p < 8: copy(x[p % 2], …)
 
 `rotate_loops` writes late statements as a window of iterations behind the window of early ones. Instructions of both that need nobody's result come
 first, then those that need theirs, and so on: a step of both sides waits behind one barrier, as `schedule_vector` has it for one list of
-statements. In each step late ones come first: early ones may have to wait for what is loaded.
+statements. In each step late ones come first, because early ones may have to wait for what is loaded; where they do not, those whose results take
+longer do: the others go on meanwhile.
 
 This comes before addresses are chosen: what lives side by side has to lie so.
 
@@ -42,7 +43,7 @@ def interleave_windows(func: PrimFunc, chip) -> PrimFunc:
     for b in live_buffers(program):
         addresses[b.buffer], at = at, at + b.total_bytes
     program = replace(program, addresses=addresses, hulls={}, reaches={})
-    return func.with_body(_Interleave({s: _order(sides, program) for s, sides in loops.items()})(func.body))
+    return func.with_body(_Interleave({s: _order(sides, program, chip) for s, sides in loops.items()})(func.body))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,26 +93,31 @@ def _items(branch: Branch) -> list[_Item]:
 
 
 def _instrs(node) -> tuple[Instr, ...]:
-    """The instructions of one, or of a loop or branch of nothing but vector ones; empty for anything else."""
+    """The instructions of one, or of a loop or branch of nothing but those of one queue, vector ones if it is a loop; empty for anything else."""
     if isinstance(node, Instr):
         # A scalar that is read from a tile is no operand of the instruction.
         plain = isinstance(node.stmt, Evaluate) and not any(map(loads_in, node.stmt.value.args[len(lookup(op_name(node.stmt)).operands) :]))
         return (node,) if plain else ()
     if isinstance(node, Loop) and isinstance(node.stmt, For):
-        nodes, work = node.body.nodes, [s for s in stmts_of(node.stmt.body) if not _is_plain(s)]
-    elif isinstance(node, Branch) and node.other is None and not loads_in(node.stmt.condition):
-        nodes, work = node.then.nodes, [s for s in stmts_of(node.stmt.then_case) if not _is_plain(s)]
-    else:
+        found = _of_list(node.body.nodes, node.stmt.body)
+        return found if all(QUEUES[i.queue][1] == "V" for i in found) else ()
+    if not isinstance(node, Branch) or loads_in(node.stmt.condition):
         return ()
-    if len(nodes) != len(work):
-        return ()
+    found = _of_list(node.then.nodes, node.stmt.then_case)
+    other = _of_list(node.other.nodes, node.stmt.else_case) if node.other is not None else ()
+    same = found and len({i.queue for i in (*found, *other)}) == 1
+    return (*found, *other) if same and (other or node.other is None) else ()
+
+
+def _of_list(nodes: list, body: Stmt) -> tuple[Instr, ...]:
+    """The instructions of a list that does nothing else; empty if it does."""
+    work = [s for s in stmts_of(body) if not _is_plain(s)]
     inner = [_instrs(n) for n in nodes]
-    vector = all(found and all(QUEUES[i.queue][1] == "V" for i in found) for found in inner)
-    return tuple(i for found in inner for i in found) if vector else ()
+    return tuple(i for found in inner for i in found) if len(nodes) == len(work) and all(inner) else ()
 
 
-def _order(sides: tuple, program: Program) -> list[_Item]:
-    """The items of both sides, step by step."""
+def _order(sides: tuple, program: Program, chip) -> list[tuple[int, _Item]]:
+    """(step, item) of both sides, step by step."""
     items = [x for side in sides for x in side]
     steps: list[int] = []
     for j, b in enumerate(items):
@@ -122,7 +128,23 @@ def _order(sides: tuple, program: Program) -> list[_Item]:
                 step = known + waits
         steps.append(step)
     early = sides[0][0].branch
-    return [items[j] for j in sorted(range(len(items)), key=lambda j: (steps[j], items[j].branch is early, j))]
+    moved = {a.buffer for x in items if not x.is_vector for i in x.instrs for a in i.accesses}
+    early_first = {n for n in steps if _ends_later([x for x, k in zip(items, steps) if k == n], early, moved, chip)}
+
+    def place(j: int) -> tuple:
+        return steps[j], (items[j].branch is early) != (steps[j] in early_first), j
+
+    return [(steps[j], items[j]) for j in sorted(range(len(items)), key=place)]
+
+
+def _ends_later(step: list[_Item], early: Branch, moved: set, chip) -> bool:
+    """True if results of early items of a step take longer than those of late ones, and none of them may have to wait for a transfer."""
+    if any(not x.is_vector or any(a.buffer in moved for i in x.instrs for a in i.accesses) for x in step if x.branch is early):
+        return False
+    vector = [x for x in step if x.is_vector]
+    ahead, behind = ([i for x in vector if (x.branch is early) == side for i in x.instrs] for side in (True, False))
+    latency = [max((chip.prices[lookup(i.name).cost_class].latency_cycles for i in instrs), default=0) for instrs in (ahead, behind)]
+    return latency[0] > latency[1]
 
 
 def _in_order(a: _Item, b: _Item) -> bool:
@@ -139,10 +161,12 @@ class _Interleave(StmtMutator):
             return self.generic(s)
         plain = [x for x in stmts_of(s.body) if not isinstance(x, IfThenElse)]
         groups: list[list[_Item]] = []
-        for item in self.orders[s]:
-            if not groups or groups[-1][-1].branch is not item.branch:
+        known = None
+        for step, item in self.orders[s]:
+            if known != (step, item.branch):  # A barrier between two steps stands in no window.
                 groups.append([])
             groups[-1].append(item)
+            known = step, item.branch
         branches = list(dict.fromkeys(g[0].branch for g in groups))
         inside = {b: [x for x in stmts_of(b.stmt.then_case) if _is_plain(x)] for b in branches}
         allocs = [x for b in branches for x in inside[b] if isinstance(x, AllocBuffer)]
