@@ -9,10 +9,12 @@ from .. import cache, env
 from ..cache.key import kernel_key
 from ..errors import InvalidKernel, location_of
 from ..log import get_logger
-from ..runtime.artifact import AbiSlot, Artifact, Step
+from ..runtime.artifact import Artifact
 from ..targets import resolve_target
+from . import measure
 from .hooks import notify
 from .signature import read_signature
+from .steps import describe_steps
 
 
 def build_artifact(func, out_idx: tuple[int, ...], target: Any = None, options: dict[str, Any] | None = None) -> Artifact:
@@ -51,7 +53,7 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     announce = env.PRINT_ON_COMPILATION.get()
     if announce:
         get_logger().info("begins to compile kernel %s for %s", name, chip.name)
-    lowered = pipeline.lower(func, chip, options=pipeline.Options(**options), keep_stages=env.VERIFY_PASSES.get())
+    lowered = pipeline.lower(func, chip, options=pipeline.Options(**options), keep_stages=env.VERIFY_PASSES.get(), measure=measure.cycles)
     written = written_buffers(lowered.ascend_ir)
     _check_outputs(func, out_idx, written)
     parts = [part for module in launches(split_launches(func)) for part in module.functions.values()]
@@ -119,42 +121,9 @@ def lower_stages(artifact: Artifact, times: dict[str, float] | None = None) -> l
     if kept is not None and times is None:
         return kept
     options = pipeline.Options(**artifact.options)
-    return pipeline.lower(artifact.tile_ir, arch.get_chip(artifact.chip), options=options, keep_stages=True, times=times).stages
-
-
-def describe_steps(ascend_ir) -> tuple[Step, ...]:
-    """What a call of a lowered program launches."""
-    from ..ir.functions import launches
-
-    return tuple(map(_step, launches(ascend_ir)))
-
-
-def _step(ascend_ir) -> Step:
-    from .. import ir
-    from ..ir.functions import fixed_bytes, shared_buffers, split_params
-
-    first = next(iter(ascend_ir.functions.values()))
-    scalars, buffers, workspaces = split_params(first)
-    shared = shared_buffers(first)
-    sizes = [int(n) for n in first.attrs["ascend.workspace_bytes"]] if workspaces else []
-    slots = [AbiSlot("scalar", p.name, ir.dtype_of(p)) for p in scalars]
-    for p in buffers:
-        kept = any(p.same_as(s) for s in shared)
-        slots.append(AbiSlot("shared", p.name, ir.dtype_of(p), fixed_bytes(p)) if kept else AbiSlot("buffer", p.name, ir.dtype_of(p)))
-    slots += [AbiSlot("workspace", p.name, ir.dtype_of(p), size) for p, size in zip(workspaces, sizes)]
-    name, kernel_type = (str(first.attrs[f"ascend.{key}"]) for key in ("kernel_name", "kernel_type"))
-    shows = any(_shows(func) for func in ascend_ir.functions.values())
-    return Step(name, kernel_type, int(first.attrs["ascend.block_dim"]), tuple(slots), shows)
-
-
-def _shows(func) -> bool:
-    """True for a function of Ascend IR that prints."""
-    from .. import isa
-    from ..ir import Evaluate, op_name
-    from ..ir.visit import statements
-
-    names = [op_name(s.value) for s in statements(func.body) if isinstance(s, Evaluate)]
-    return any(isa.lookup(name).shows for name in names if name is not None)
+    return pipeline.lower(
+        artifact.tile_ir, arch.get_chip(artifact.chip), options=options, keep_stages=True, times=times, measure=measure.cycles
+    ).stages
 
 
 def _headed(k: int, text: str, launches: int) -> str:

@@ -96,6 +96,7 @@ HONOURED: dict[str, tuple[str, tuple]] = {
     "tl.merge_steps": ("merge_steps", (True, False)),
     "tl.vectorize_loops": ("vectorize_loops", (True, False)),
     "tl.direct_channels": ("direct_channels", (True, False)),
+    "tl.overlap_tiles": ("overlap_tiles", (True, False)),
     "tl.cann": ("cann", CANN_RELEASES),
     "cann": ("cann", CANN_RELEASES),
 }

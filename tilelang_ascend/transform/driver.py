@@ -24,6 +24,7 @@ class Options:
     merge_steps: steps of an attention loop may be worked on together.
     vectorize_loops: serial loops over elements may be work of the vector unit.
     direct_channels: values may cross between cube and vector cores on chip, where there are paths.
+    overlap_tiles: the halves of vector work on two tiles may be done side by side; None: where that is faster by the machine model.
     cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
 
@@ -34,6 +35,7 @@ class Options:
     merge_steps: bool = True
     vectorize_loops: bool = True
     direct_channels: bool = True
+    overlap_tiles: bool | None = None
     cann: int = 8
 
 
@@ -64,7 +66,8 @@ class Context:
     be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. pieced: it made a difference. following: they may be as long as is best where tiles of a core
     follow each other. relied: they are that long. chained: tiles do follow each other. narrow: products are made in parts of few columns. parts:
     tiles are worked on in so many of them. in_step: whether statements of a loop that may run late may run in step
-    where memories are too small for values of several iterations. may_join: blocks that load the same may be worked on together. joined: they are. apart: which products are made apart from what they are added to, here and in all attempts.
+    where memories are too small for values of several iterations. may_join: blocks that load the same may be worked on together. joined: they are. may_overlap: halves of tiles might be worth
+    being done side by side. apart: which products are made apart from what they are added to, here and in all attempts.
     few_flags: flags have run out in another attempt. fences: barriers for all pipes that stand for flags.
     """
 
@@ -91,6 +94,7 @@ class Context:
     joined: bool = False
     few_flags: bool = False
     fences: int = 0
+    may_overlap: bool = False
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
@@ -116,6 +120,7 @@ class Context:
         self.pieced |= other.pieced
         self.narrow |= other.narrow
         self.joined |= other.joined
+        self.may_overlap |= other.may_overlap
         self.relied |= other.relied
         self.chained |= other.chained
         self.parts *= other.parts
@@ -161,6 +166,16 @@ class Context:
     @property
     def parting(self) -> Context:
         """Who is told that parts of products have few columns."""
+        return self
+
+    @property
+    def overlap(self) -> bool:
+        """Whether the halves of tiles are done side by side."""
+        return bool(self.options.overlap_tiles)
+
+    @property
+    def overlapping(self) -> Context:
+        """Who is told that this might be worth it."""
         return self
 
     @property

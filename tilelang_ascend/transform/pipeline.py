@@ -69,6 +69,7 @@ from .nests.merge_steps import merge_steps
 from .nests.narrow_masks import narrow_masks
 from .nests.narrow_maxima import narrow_maxima
 from .nests.narrow_nests import narrow_nests
+from .nests.overlap_tiles import overlap_tiles
 from .nests.part_accumulators import part_accumulators
 from .nests.part_products import part_products
 from .nests.pick_elements import pick_elements
@@ -186,6 +187,7 @@ CROSS = (Pass(direct_channels, Stage.MAPPED, ("chip", "direct")),)
 SCHEDULE = (
     Pass(separate_stores, Stage.MAPPED),
     Pass(gather_loads, Stage.MAPPED, ("few_flags",)),
+    Pass(overlap_tiles, Stage.MAPPED, ("chip", "overlapping")),
     Pass(skew_stages, Stage.MAPPED, ("notes",)),
     Pass(chain_tiles, Stage.MAPPED, ("chaining",)),
     Pass(expand_workspaces, Stage.MAPPED),
@@ -255,9 +257,16 @@ class Lowered:
 
 
 def lower(
-    func: PrimFunc, chip, *, options: Options | None = None, keep_stages: bool = False, times: dict[str, float] | None = None
+    func: PrimFunc,
+    chip,
+    *,
+    options: Options | None = None,
+    keep_stages: bool = False,
+    times: dict[str, float] | None = None,
+    measure: Callable | None = None,
 ) -> Lowered:
-    """Lower a Tile IR function for `chip`. `times` is given the seconds each pass took, by its name.
+    """Lower a Tile IR function for `chip`. `times` is given the seconds each pass took, by its name. `measure`: what a lowered program takes on the
+    chip, None if that cannot be told; without it, ways that only time decides on are not tried.
 
     Raises: TilelangAscendError subclasses with the user's line; OutOfMemory if tiles do not fit even with single copies.
     """
@@ -270,12 +279,31 @@ def lower(
         for k, module in enumerate(modules):
             (part,) = module.functions.values()
             known = len(context.notes)
-            lowered, memory_map = _lower_launch(part, context)
+            lowered, memory_map = _in_less_time(part, context, measure if len(modules) == 1 else None)
             if len(modules) > 1:
                 context.notes[known:] = [f"launch {k + 1}: {note}" for note in context.notes[known:]]
             functions |= dict(lowered.functions.items())
             memory_maps.append(memory_map)
     return Lowered(func, IRModule(functions), memory_maps, context.stages, context.notes, context.warnings)
+
+
+def _in_less_time(func: PrimFunc, context: Context, measure: Callable | None):
+    """(functions of the cores, memory map) of a function with one grid; with the halves of tiles side by side if that takes less time."""
+    attempt = context.attempt()
+    lowered = _lower_launch(func, attempt)
+    if attempt.may_overlap and context.options.overlap_tiles is None and measure is not None:
+        other, found = context.attempt(), None
+        other.options = replace(context.options, overlap_tiles=True)
+        try:
+            found = _lower_launch(func, other)
+        except TilelangAscendError:
+            pass
+        times = [None if way is None else measure(way[0], context.chip) for way in (lowered, found)]
+        if None not in times and times[1] < times[0]:
+            lowered, attempt = found, other
+            context.notes.append("the second half of the work on a tile is done beside the first half of that on the next one")
+    context.adopt(attempt)
+    return lowered
 
 
 def _lower_launch(func: PrimFunc, context: Context):

@@ -1529,6 +1529,48 @@ PAIRS = {
                     T.ascend.muls(m[0, 0], m[0, 0], T.float32(2), 64)
         """,
     ),
+    "interleave_windows, loads in branches and results that take longer": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256,), "float32"), Y: T.Buffer((256,), "float32"), n: T.int32):
+            x = T.alloc_buffer((2, 64), "float32", scope="shared.ub")
+            m = T.alloc_buffer((2, 64), "float32", scope="shared.ub")
+            for k in range(5):
+                if k < 4:
+                    if n < 64:
+                        T.ascend.copy_gm_to_ub(x[k % 2, 0], X[k * 64], 1, n * 4, 0, 0, 0, 0, 0, 0)
+                    else:
+                        T.ascend.copy_gm_to_ub(x[k % 2, 0], X[k * 64], 1, 256, 0, 0, 0, 0, 0, 0)
+                    T.ascend.adds(m[k % 2, 0], x[k % 2, 0], T.float32(1), 64)
+                    T.ascend.exp(m[k % 2, 0], m[k % 2, 0], 64)
+                if k >= 1:
+                    y = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+                    T.ascend.adds(y[0, 0], m[(k + 1) % 2, 0], T.float32(3), 64)
+                    T.ascend.muls(y[0, 0], y[0, 0], T.float32(3), 64)
+                    T.ascend.copy_ub_to_gm(Y[k * 64 - 64], y[0, 0], 1, 256, 0, 0)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256,), "float32"), Y: T.Buffer((256,), "float32"), n: T.int32):
+            x = T.alloc_buffer((2, 64), "float32", scope="shared.ub")
+            m = T.alloc_buffer((2, 64), "float32", scope="shared.ub")
+            for k in range(5):
+                y = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+                if k >= 1:
+                    T.ascend.adds(y[0, 0], m[(k + 1) % 2, 0], T.float32(3), 64)
+                if k < 4:
+                    if n < 64:
+                        T.ascend.copy_gm_to_ub(x[k % 2, 0], X[k * 64], 1, n * 4, 0, 0, 0, 0, 0, 0)
+                    else:
+                        T.ascend.copy_gm_to_ub(x[k % 2, 0], X[k * 64], 1, 256, 0, 0, 0, 0, 0, 0)
+                    T.ascend.adds(m[k % 2, 0], x[k % 2, 0], T.float32(1), 64)
+                if k < 4:
+                    T.ascend.exp(m[k % 2, 0], m[k % 2, 0], 64)
+                if k >= 1:
+                    T.ascend.muls(y[0, 0], y[0, 0], T.float32(3), 64)
+                    T.ascend.copy_ub_to_gm(Y[k * 64 - 64], y[0, 0], 1, 256, 0, 0)
+        """,
+    ),
     "hoist_invariants": (
         """
         @T.prim_func
@@ -1976,6 +2018,40 @@ PAIRS = {
                 for i in T.parallel(64, annotations={"tl.parallel": 1}):
                     a_out[i] = a[i] * a[i]
                 T.tl.copy(a_out[0:64], Y[k * 64:k * 64 + 64])
+        """,
+    ),
+    "overlap_tiles": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((512, 64), "float32"), Y: T.Buffer((512, 64), "float32")):
+            T.func_attr({"ascend.block_dim": 2})
+            x = T.alloc_buffer((4, 64), "float32", scope="shared.ub")
+            m = T.alloc_buffer((4,), "float32", scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            for t in T.serial(64, annotations={"tl.persistent": 1}):
+                tile: T.let[T.int32] = block + t * 2
+                T.tl.copy(X[tile * 4:tile * 4 + 4, 0:64], x[0:4, 0:64])
+                T.Call("tl.reduce", [x[0:4, 0:64], m[0:4]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+                for i in T.parallel(4, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(64):
+                        x[i, j] = T.exp(x[i, j] - m[i])
+                T.tl.copy(x[0:4, 0:64], Y[tile * 4:tile * 4 + 4, 0:64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((512, 64), "float32"), Y: T.Buffer((512, 64), "float32")):
+            T.func_attr({"ascend.block_dim": 2})
+            x = T.alloc_buffer((4, 64), "float32", scope="shared.ub")
+            m = T.alloc_buffer((4,), "float32", scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            for t in T.serial(64, annotations={"tl.persistent": 1, "tl.skew": "0 0 0 1 1"}):
+                tile: T.let[T.int32] = block + t * 2
+                T.tl.copy(X[tile * 4:tile * 4 + 4, 0:64], x[0:4, 0:64])
+                T.Call("tl.reduce", [x[0:4, 0:64], m[0:4]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+                for i in T.parallel(4, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(64):
+                        x[i, j] = T.exp(x[i, j] - m[i])
+                T.tl.copy(x[0:4, 0:64], Y[tile * 4:tile * 4 + 4, 0:64])
         """,
     ),
     "gather_loads": (
@@ -2731,6 +2807,7 @@ def applied(name: str, ir, wanted: dict):
         "parting": SimpleNamespace(narrow=False),
         "joining": SimpleNamespace(joined=False),
         "chaining": SimpleNamespace(chained=False),
+        "overlapping": SimpleNamespace(overlap=True, may_overlap=False),
         "uncut": False,
         "inner": False,
         "placed": False,

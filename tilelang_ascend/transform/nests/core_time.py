@@ -95,7 +95,7 @@ class Model:
         """The same of a statement done for several blocks: a single store is one for each of them."""
         if not isinstance(s, BufferStore):
             return self.cost(s)
-        return self.vector(max(1, _operations(s.value)), self.times * itemsize(dtype_of(s.value)))
+        return self.vector(max(1, operations(s.value)), self.times * itemsize(dtype_of(s.value)))
 
     def nest(self, nest: For) -> Cost:
         loops = [s for s in statements(nest) if isinstance(s, For)]
@@ -104,7 +104,7 @@ class Model:
         total = Cost()
         for s in statements(nest):
             if isinstance(s, BufferStore):
-                total += self.vector(max(1, _operations(s.value)), lanes * itemsize(dtype_of(s.value)))
+                total += self.vector(max(1, operations(s.value)), lanes * itemsize(dtype_of(s.value)))
         uses = uses_of(nest)
         total += sum((self.transfer("gm_to_ub", lanes * itemsize(dtype_of(b))) for b in uses.reads if is_global(b)), Cost())
         return total + sum((self.transfer("ub_to_gm", lanes * itemsize(dtype_of(b))) for b in uses.writes if is_global(b)), Cost())
@@ -142,11 +142,11 @@ class Model:
         return Cost(scalar=issue, loads=cycles) if price == "gm_to_ub" else Cost(scalar=issue, stores=cycles)
 
 
-def _operations(value) -> int:
+def operations(value) -> int:
     """Instructions of an expression, those of indices left out."""
     if isinstance(value, (TensorLoad, Var)) or not expr_children(value):
         return 0
-    return 1 + sum(map(_operations, expr_children(value)))
+    return 1 + sum(map(operations, expr_children(value)))
 
 
 def is_short(body: Stmt, extents, chip) -> bool:
@@ -179,4 +179,4 @@ def best_times(cycles, rounds, extent: int, even: bool, tiles, chip) -> int:
     return max(n for n, x in found.items() if x <= CLOSE * least) if found and least <= GAIN * found[1] else 1
 
 
-__all__ = ["CLOSE", "Cost", "Model", "best_times", "gains", "is_short"]
+__all__ = ["CLOSE", "Cost", "Model", "best_times", "gains", "is_short", "operations"]
