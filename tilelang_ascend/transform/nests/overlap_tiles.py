@@ -21,7 +21,7 @@ import math
 from ...analysis.index.known_lets import known_lets
 from ...analysis.tiles.core_kinds import uses_cube
 from ...analysis.tiles.home_loops import all_home_loops
-from ...ir import AllocBuffer, Bind, BufferStore, Evaluate, For, PrimFunc, Stmt, const_int, exprs, scope_of, seq, statements, stmts_of
+from ...ir import AllocBuffer, Bind, BufferStore, Evaluate, For, PrimFunc, Stmt, const_int, scope_of, seq, statements, stmts_of
 from ...ir.functions import fixed_bytes
 from ...isa.base import ITEMSIZE
 from ...isa.units import REPEAT_BYTES
