@@ -160,13 +160,16 @@ class _Interleave(StmtMutator):
         if s not in self.orders:
             return self.generic(s)
         plain = [x for x in stmts_of(s.body) if not isinstance(x, IfThenElse)]
+        order = self.orders[s]
+        shared = {step for step, item in order if any(n == step and x.branch is not item.branch for n, x in order)}
         groups: list[list[_Item]] = []
         known = None
-        for step, item in self.orders[s]:
-            if known != (step, item.branch):  # A barrier between two steps stands in no window.
+        for step, item in order:
+            # A barrier next to a step of both sides stands in no window.
+            if not groups or item.branch is not groups[-1][-1].branch or known != step and {known, step} & shared:
                 groups.append([])
             groups[-1].append(item)
-            known = step, item.branch
+            known = step
         branches = list(dict.fromkeys(g[0].branch for g in groups))
         inside = {b: [x for x in stmts_of(b.stmt.then_case) if _is_plain(x)] for b in branches}
         allocs = [x for b in branches for x in inside[b] if isinstance(x, AllocBuffer)]
