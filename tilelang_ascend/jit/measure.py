@@ -6,14 +6,14 @@ import numpy as np
 
 from .steps import describe_steps
 
-MOST_INSTRUCTIONS = 1 << 16
-"""Of a core: longer runs are not waited for."""
+MOST_BYTES = 1 << 32
+"""Of all tensors: nothing is read there but what scalars are made of, but they need addresses."""
 ALIGNMENT = 512
 """Bytes; of addresses of tensors."""
 
 
 def cycles(ascend_ir, chip) -> float | None:
-    """Cycles of the steps of a lowered program on `chip`, L2 empty; None where only a call tells, as what scalars are, or it takes too long to say."""
+    """Cycles of the steps of a lowered program on `chip`, L2 empty; None where only a call tells, as what scalars are."""
     from ..errors import TilelangAscendError
     from ..ir import const_int
     from ..ir.functions import fixed_bytes, split_params
@@ -24,6 +24,8 @@ def cycles(ascend_ir, chip) -> float | None:
     if any(const_int(n) is None for f in functions for p in split_params(f)[1] for n in p.ty.shape):
         return None
     sizes = {str(p.name): fixed_bytes(p) for f in functions for p in split_params(f)[1]}
+    if sum(sizes.values()) > MOST_BYTES:
+        return None
     steps, memory, tensors = describe_steps(ascend_ir), [], {}
     for slot in (slot for step in steps for slot in step.abi):
         if slot.kind != "buffer":
@@ -32,15 +34,16 @@ def cycles(ascend_ir, chip) -> float | None:
             memory.append(np.zeros(sizes[slot.name] + ALIGNMENT, np.uint8))
             address = memory[-1].ctypes.data
             tensors[slot.name] = machine.Tensor(address + -address % ALIGNMENT, sizes[slot.name], slot.name)
-    options = machine.SimOptions(values=False, checks=(), adversarial=False, max_instructions=MOST_INSTRUCTIONS)
+    options = machine.SimOptions.time_only()
     runs = [
         machine.Launch(step.kernel_type, step.block_dim, program.entries, [tensors[slot.name].address for slot in step.abi])
         for step, program in zip(steps, build_programs(ascend_ir))
     ]
     try:
-        return machine.run_in_order(chip, runs, list(tensors.values()), options).cycles
+        found = machine.run_in_order(chip, runs, list(tensors.values()), options)
     except TilelangAscendError:
         return None
+    return None if found.hazards else found.cycles
 
 
 __all__ = ["cycles"]

@@ -291,7 +291,8 @@ def _in_less_time(func: PrimFunc, context: Context, measure: Callable | None):
     """(functions of the cores, memory map) of a function with one grid; with the halves of tiles side by side if that takes less time."""
     attempt = context.attempt()
     lowered = _lower_launch(func, attempt)
-    if attempt.may_overlap and context.options.overlap_tiles is None and measure is not None:
+    # What fits in parts only takes long to lower, and has no room for values of two tiles.
+    if attempt.may_overlap and attempt.parts == 1 and context.options.overlap_tiles is None and measure is not None:
         other, found = context.attempt(), None
         other.options = replace(context.options, overlap_tiles=True)
         try:

@@ -199,3 +199,10 @@ def test_nothing_is_measured_that_only_a_call_tells():
     chip, m = few_cores("a2", 2), T.dynamic("m")
     assert measure.cycles(lowered(rms_norm(m, 256, "float16")).ascend_ir, chip) is None
     assert not late(pipeline.lower(rms_norm(m, 256, "float16"), chip, keep_stages=True, measure=measure.cycles))
+
+
+def test_large_tensors_are_not_measured(monkeypatch):
+    found, chip = lowered(rms_norm(64, 256, "float16")), few_cores("a2", 2)
+    assert measure.cycles(found.ascend_ir, chip) > 0
+    monkeypatch.setattr(measure, "MOST_BYTES", 1 << 16)
+    assert measure.cycles(found.ascend_ir, chip) is None

@@ -21,7 +21,7 @@ import math
 from ...analysis.index.known_lets import known_lets
 from ...analysis.tiles.core_kinds import uses_cube
 from ...analysis.tiles.home_loops import all_home_loops
-from ...ir import AllocBuffer, Bind, BufferStore, Evaluate, For, PrimFunc, Stmt, const_int, scope_of, seq, statements, stmts_of
+from ...ir import AllocBuffer, Bind, BufferStore, Evaluate, For, PrimFunc, Stmt, While, const_int, scope_of, seq, statements, stmts_of
 from ...ir.functions import fixed_bytes
 from ...isa.base import ITEMSIZE
 from ...isa.units import REPEAT_BYTES
@@ -42,8 +42,8 @@ OTHER_STEPS = 3
 def overlap_tiles(func: PrimFunc, chip, overlapping) -> PrimFunc:
     """Apply to a mapped Tile IR function. overlapping: an object whose `may_overlap` becomes true if the halves of tiles may be worth it, and whose
     `overlap` says whether to do it."""
-    if uses_cube(func.body) or chip.orders("V"):
-        return func
+    if uses_cube(func.body) or chip.orders("V") or any(isinstance(s, While) for s in statements(func.body)):
+        return func  # Nobody can tell how often a loop runs that data ends.
     found = {}
     for s in stmts_of(func.body):
         if isinstance(s, For) and INDEPENDENT in s.annotations and (late := _halves(func, s, chip)) is not None:
