@@ -9,7 +9,9 @@ import strict
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from testing.fuzz.few_cores import few_cores
+from tilelang_ascend.ir import same_program
 from tilelang_ascend.jit import measure
+from tilelang_ascend.jit.build import lower_stages
 from tilelang_ascend.transform import pipeline
 
 F32 = "float32"
@@ -194,6 +196,29 @@ def test_the_machine_model_decides():
         decided = pipeline.lower(func, chip, keep_stages=True, measure=measure.cycles)
         assert (beside < apart) == expected == late(decided)
         assert measure.cycles(decided.ascend_ir, chip) == min(apart, beside)
+
+
+def test_compiled_kernels_are_what_was_decided():
+    """What is looked at later, stage by stage, is what was compiled."""
+    kernel = tilelang.compile(rms_norm(16384, 256, "float16", 35), target="a2")
+    assert any("beside the first half" in note for note in kernel.artifact.notes)
+    stages = lower_stages(kernel.artifact)
+    assert any(name == "rotate_loops" and " >= 1" in str(ir) for name, ir in stages)
+    assert same_program(stages[-1][1], kernel.artifact.ascend_ir)
+    apart = tilelang.compile(rms_norm(16384, 256, "float16", 35), target="a2", pass_configs={"tl.overlap_tiles": False})
+    assert not any("beside" in note for note in apart.artifact.notes)
+
+
+def test_nothing_is_measured_twice_that_is_the_same():
+    """Tiles that UB has no room for two of stay as they are."""
+    times = []
+    decided = pipeline.lower(
+        rms_norm(16384, 256, "float16", 57),
+        few_cores("a2", 48),
+        keep_stages=True,
+        measure=lambda module, chip: times.append(module),
+    )
+    assert not late(decided) and not times
 
 
 def test_nothing_is_measured_that_only_a_call_tells():
