@@ -2804,6 +2804,7 @@ def applied(name: str, ir, wanted: dict):
         "may_coarsen": True,
         "may_vectorize": True,
         "merging": SimpleNamespace(in_pieces=0, following=False, relied=False),
+        "few_flags": False,
         "parting": SimpleNamespace(narrow=False),
         "joining": SimpleNamespace(joined=False),
         "chaining": SimpleNamespace(chained=False),

@@ -139,23 +139,13 @@ class _Merge(StmtMutator):
 
     def times(self, loop: For, keys: SplitPlan, tiles: int) -> int:
         """How many steps may become one, where the steps of so many `tiles` follow each other: as many as fit, rather a divisor of the number of steps."""
-        products = products_of(loop)
+        products, steps = products_of(loop), const_int(loop.extent)
         scores = {s.value.args[2].source for s in products} & set(keys.dims)
         if not scores:
             return 1
-        operands = {x.source for s in products for x in s.value.args[:2]}
-        rest = self.chip.capacity_bytes(Space.L1) - sum(fixed_bytes(b) for b in operands if b not in keys.dims)
-        l0c = self.chip.capacity_bytes(Space.L0C)
-        room = [
-            (l0c, sum(ACCUMULATOR_BYTES * elements_of(b) for b in scores)),
-            (rest, sum(fixed_bytes(b) for b in operands if b in keys.dims)),
-        ]
-        limits, steps = [have // (VERSIONS * need) for have, need in room], const_int(loop.extent)
-        beside = room_beside_sums(self.func, loop, keys, l0c)
-        if beside is not None:
-            limits[0] = beside[0] // beside[1]
-        most = min(limits)
-        known = steps is not None
+        beside = room_beside_sums(self.func, loop, keys, self.chip.capacity_bytes(Space.L0C))
+        limits = self.limits(products, keys, scores, beside)
+        most, known = min(limits), steps is not None
         # Half of them, as under a causal mask.
         expected = steps if known else self.numbers[loop][1] // 2
         in_all = tiles * expected
@@ -167,13 +157,18 @@ class _Merge(StmtMutator):
             long = max(min(n // one, in_all // fewest, expected // (1 if known and not twice else some)) for n, fewest, some in LONG_STEPS)
             most = max(most, long // self.merging.in_pieces)
         most = min(most, in_all // FEWEST_STEPS, expected // (1 if known else FEWEST_EXPECTED))
-        if not known and beside is not None:
-            return next(
-                (n for n in range(most, 1, -1) if self.divides(n, loop)), 1
-            )  # A last step of another length would need products of its own.
-        if not known:
-            return most if expected < NOBODY_KNOWS else min(most, MOST_LEFT + 1)
-        return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
+        if known:
+            return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
+        if beside is not None:  # A last step of another length would need products of its own.
+            return next((n for n in range(most, 1, -1) if self.divides(n, loop)), 1)
+        return most if expected < NOBODY_KNOWS else min(most, MOST_LEFT + 1)
+
+    def limits(self, products: list, keys: SplitPlan, scores: set, beside: tuple[int, int] | None) -> tuple[int, int]:
+        """How many steps L0C and L1 have room for. `beside`: what there is of L0C beside sums, and how much of that a step takes."""
+        operands = {x.source for s in products for x in s.value.args[:2]}
+        l0c, need = beside or (self.chip.capacity_bytes(Space.L0C), VERSIONS * sum(ACCUMULATOR_BYTES * elements_of(b) for b in scores))
+        rest = self.chip.capacity_bytes(Space.L1) - sum(fixed_bytes(b) for b in operands if b not in keys.dims)
+        return l0c // need, rest // (VERSIONS * sum(fixed_bytes(b) for b in operands if b in keys.dims))
 
     def merged(self, loop: For, keys: SplitPlan, times: int) -> Stmt | None:
         """The loop with `times` steps in one, and one for the steps that are left over; None if a longer statement does not surely do what the
