@@ -213,7 +213,7 @@ def _limit(term, extents: dict, data: DataNames) -> _Limit | None:
         return None
     small, large, least = sides
     used = [v for v in extents if v in free_vars(term)]
-    form = affine(small, used) if len(used) == 1 else None
+    form = affine(small, used) if len(used) == 1 and dtype_of(small) == dtype_of(large) == "int32" else None
     # A sum with data may wrap, in some iterations only.
     if form is None or form.coeffs != {used[0]: 1} or used[0] in free_vars(large) or data.is_data(small):
         return None
