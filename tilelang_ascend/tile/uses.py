@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -177,6 +178,18 @@ def uses_of(stmt: Stmt) -> Uses:
     return Uses(frozenset().union(*(u.reads for u in found)), frozenset().union(*(u.writes for u in found)))
 
 
+def writers_and_readers(body: Stmt) -> tuple[dict, dict]:
+    """Buffer -> statements of `body` that write it, and that read it, themselves."""
+    writers, readers = defaultdict(list), defaultdict(list)
+    for s in statements(body):
+        uses = own_uses(s)
+        for b in uses.writes:
+            writers[b].append(s)
+        for b in uses.reads:
+            readers[b].append(s)
+    return writers, readers
+
+
 def forget_uses() -> None:
     """Drops what is known of the statements of a kernel, and with it the statements."""
     own_uses.cache_clear()
@@ -269,6 +282,7 @@ __all__ = [
     "used_outside",
     "uses_of",
     "with_lateness",
+    "writers_and_readers",
     "with_regions",
     "work_of",
     "workspaces",

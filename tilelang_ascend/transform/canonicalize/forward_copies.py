@@ -10,12 +10,10 @@ Requires: Tile IR. Ensures: values of all remaining buffers and of GM are unchan
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from ...ir import PrimFunc, Stmt, StmtMutator, TensorRegion, const_int, dtype_of, statements
+from ...ir import PrimFunc, Stmt, StmtMutator, TensorRegion, const_int, dtype_of
 from ...ir.visit import drop_allocs
 from ...tile import COPY, is_op
-from ...tile.uses import covers_whole, loads_in, moved_regions, on_chip, own_uses, region_buffer, uses_of, with_regions
+from ...tile.uses import covers_whole, loads_in, moved_regions, on_chip, region_buffer, uses_of, with_regions, writers_and_readers
 
 
 def _copy_args(stmt: Stmt):
@@ -26,13 +24,7 @@ def _copy_args(stmt: Stmt):
 
 class _Forward(StmtMutator):
     def __init__(self, body: Stmt):
-        self.writers, self.readers = defaultdict(list), defaultdict(list)
-        for s in statements(body):
-            uses = own_uses(s)
-            for b in uses.writes:
-                self.writers[b].append(s)
-            for b in uses.reads:
-                self.readers[b].append(s)
+        self.writers, self.readers = writers_and_readers(body)
         self.removed: set = set()
 
     def staging_source(self, stmt: Stmt):

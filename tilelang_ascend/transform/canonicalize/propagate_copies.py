@@ -12,25 +12,18 @@ Requires: Tile IR without views of tiles. Ensures: values are unchanged.
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from ...ir import PrimFunc, Stmt, StmtMutator, const_int, dtype_of, statements, substitute
 from ...ir.visit import drop_allocs
 from ...tile import COPY, is_op
-from ...tile.uses import covers_whole, is_output, on_chip, own_uses, uses_of
+from ...tile.uses import covers_whole, is_output, on_chip, uses_of, writers_and_readers
 
 
 class _Propagate(StmtMutator):
     """removed: tiles that are read no more."""
 
     def __init__(self, body: Stmt):
-        self.writers, self.readers, self.removed = defaultdict(list), defaultdict(list), set()
-        for s in statements(body):
-            uses = own_uses(s)
-            for b in uses.writes:
-                self.writers[b].append(s)
-            for b in uses.reads:
-                self.readers[b].append(s)
+        self.writers, self.readers = writers_and_readers(body)
+        self.removed: set = set()
 
     def visit_SeqStmt(self, block):
         stmts = list(block.seq)

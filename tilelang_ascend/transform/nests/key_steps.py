@@ -68,6 +68,13 @@ def products_of(loop: For) -> list[Evaluate]:
     return [s for s in stmts_of(loop.body) if is_op(s, GEMM)]
 
 
+def used_outside(body: Stmt, loop: For) -> tuple[set, set]:
+    """Buffers that are used, and read, out of a loop of `body`."""
+    inside = set(statements(loop.body))
+    uses = [own_uses(x) for x in statements(body) if x not in inside]
+    return set().union(*(u.all for u in uses)), set().union(*(u.reads for u in uses))
+
+
 def room_beside_sums(func: PrimFunc, loop: For, keys: SplitPlan, l0c: int) -> tuple[int, int] | None:
     """(bytes of L0C beside the sums over steps, bytes for what products of a step make) where nothing but products uses these sums, so that the length of a
     step is no matter of what crosses to the vector cores; None elsewhere. Where the sums leave no room, and parts of them can be worked on alone (`split_tiles`),
@@ -192,4 +199,4 @@ def _reduction_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
     return _differ(src, dst, zip(kept, targets), keys) or not any(_counts(src, a, keys) for a in kept)
 
 
-__all__ = ["ACCUMULATOR_BYTES", "LongStep", "counts_otherwise", "key_plans", "number_of", "products_of", "room_beside_sums"]
+__all__ = ["ACCUMULATOR_BYTES", "LongStep", "counts_otherwise", "key_plans", "number_of", "products_of", "room_beside_sums", "used_outside"]

@@ -58,9 +58,9 @@ from ...ir.grids import Grid
 from ...ir.wellformed import elements_of
 from ...isa.base import Space
 from ...tile import FILL, GEMM, is_op, tile_op
-from ...tile.uses import covers_whole, loads_in, own_uses, uses_of
+from ...tile.uses import covers_whole, loads_in, uses_of
 from .fewer_keys import with_fewer_keys
-from .key_steps import ACCUMULATOR_BYTES, LongStep, counts_otherwise, key_plans, number_of, products_of, room_beside_sums
+from .key_steps import ACCUMULATOR_BYTES, LongStep, counts_otherwise, key_plans, number_of, products_of, room_beside_sums, used_outside
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
@@ -116,7 +116,7 @@ class _Merge(StmtMutator):
     def visit_For(self, s: For):
         if s.kind != ForKind.SERIAL or loads_in(s.min) or sum(is_op(x, GEMM) for x in stmts_of(s.body)) < 2:
             return self.generic(s)
-        used, read = self.outside(s)
+        used, read = used_outside(self.body, s)
         for keys in key_plans(s):
             times = self.times(s, keys, Grid.of(self.body).most_of_core(self.chip.num_aic) if self.merging.following else 1)
             if times < 2 or any(b in used for b in keys.dims) or counts_otherwise(s.body, keys):
@@ -130,12 +130,6 @@ class _Merge(StmtMutator):
                 self.merging.relied |= times != self.times(s, keys, 1)
                 return merged
         return self.generic(s)
-
-    def outside(self, loop: For) -> tuple[set, set]:
-        """Buffers that are used, and read, out of a loop."""
-        inside = set(statements(loop.body))
-        uses = [own_uses(x) for x in statements(self.body) if x not in inside]
-        return set().union(*(u.all for u in uses)), set().union(*(u.reads for u in uses))
 
     def times(self, loop: For, keys: SplitPlan, tiles: int) -> int:
         """How many steps may become one, where the steps of so many `tiles` follow each other: as many as fit, rather a divisor of the number of steps."""
@@ -214,7 +208,7 @@ class _Merge(StmtMutator):
         that is no constant."""
         front = next((stmts_of(s)[: stmts_of(s).index(loop)] for s in [self.body, *statements(self.body)] if loop in stmts_of(s)), [])
         fills = []
-        for b in sorted(uses_of(loop.body).writes & self.outside(loop)[1], key=lambda b: b.name):
+        for b in sorted(uses_of(loop.body).writes & used_outside(self.body, loop)[1], key=lambda b: b.name):
             last = next((s for s in reversed(front) if b in uses_of(s).writes), None)
             if last is None or not is_op(last, FILL) or not covers_whole(last.value.args[0]) or loads_in(last.value.args[1]):
                 return None

@@ -34,16 +34,15 @@ from ...ir import (
     map_children,
     redeclared,
     seq,
-    statements,
     stmts_of,
     substitute,
     sym,
 )
 from ...isa.base import Space
 from ...isa.units import FRACTAL_ROWS
-from ...tile.uses import loads_in, own_uses
+from ...tile.uses import loads_in
 from .divided_body import DividedBody
-from .key_steps import LongStep, counts_otherwise, key_plans, products_of, room_beside_sums
+from .key_steps import LongStep, counts_otherwise, key_plans, products_of, room_beside_sums, used_outside
 
 SHORTEST = 32
 """Keys of a step: shorter ones are mostly waiting."""
@@ -60,7 +59,7 @@ class _Shorten(StmtMutator):
     def visit_For(self, s: For):
         if s.kind != ForKind.SERIAL or const_int(s.min) != 0 or len(products_of(s)) < 2 or self.most[s] > MOST_STEPS:
             return self.generic(s)
-        used, read = self.outside(s)
+        used, read = used_outside(self.func.body, s)
         for keys in key_plans(s):
             parts = self.parts(s, keys)
             if parts < 2 or any(b in used for b in keys.dims) or counts_otherwise(s.body, keys):
@@ -74,12 +73,6 @@ class _Shorten(StmtMutator):
     def most(self) -> dict:
         """Loop -> the most steps it has."""
         return at_loops(self.func, lambda facts, s: facts.most(s.extent))
-
-    def outside(self, loop: For) -> tuple[set, set]:
-        """Buffers that are used, and read, out of a loop."""
-        inside = set(statements(loop.body))
-        uses = [own_uses(x) for x in statements(self.func.body) if x not in inside and not isinstance(x, AllocBuffer)]
-        return set().union(*(u.all for u in uses)), set().union(*(u.reads for u in uses))
 
     def parts(self, loop: For, keys: SplitPlan) -> int:
         """How many steps there should be for one: as few as L0C has room for."""
