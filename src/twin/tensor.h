@@ -56,6 +56,9 @@ class GlobalTensor {
     address_ = buffer;
     size_ = size;
   }
+  /*! \brief A hint for the memory system: it changes no value. */
+  template <CacheRwMode kRw = CacheRwMode::RW>
+  void SetL2CacheHint(CacheMode) {}
   GlobalTensor operator[](uint64_t offset) const {
     GlobalTensor part;
     part.SetGlobalBuffer(address_ + offset, offset < size_ ? size_ - offset : 0);

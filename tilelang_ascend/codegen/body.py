@@ -84,12 +84,15 @@ class Body:
     # ---- declarations
 
     def globals(self) -> None:
+        past_l2 = [str(name) for name in self.func.attrs.get("ascend.past_l2", ())]
         for param in self.func.params:
             if not is_buffer_var(param) or param not in self.used:
                 continue
             name, ctype = self.names.of(param), CTYPES[dtype_of(param)]
             self.out.line(f"AscendC::GlobalTensor<{ctype}> {name};")
             self.out.line(f"{name}.SetGlobalBuffer(reinterpret_cast<__gm__ {ctype}*>({self.addresses[param]}));")
+            if param.name in past_l2:
+                self.out.line(f"{name}.SetL2CacheHint(AscendC::CacheMode::CACHE_MODE_DISABLE);")
 
     def buffers(self) -> None:
         local = [s for s in self.allocs if scope_of(s.buffer) in MEMORIES and s.buffer in self.used]

@@ -33,7 +33,7 @@ def cycles(ascend_ir, chip) -> float | None:
         if slot.name not in tensors:
             memory.append(np.zeros(sizes[slot.name] + ALIGNMENT, np.uint8))
             address = memory[-1].ctypes.data
-            tensors[slot.name] = machine.Tensor(address + -address % ALIGNMENT, sizes[slot.name], slot.name)
+            tensors[slot.name] = machine.Tensor(address + -address % ALIGNMENT, sizes[slot.name], slot.name, bypass_l2=slot.past_l2)
     options = machine.SimOptions.time_only()
     runs = [
         machine.Launch(step.kernel_type, step.block_dim, program.entries, [tensors[slot.name].address for slot in step.abi])

@@ -21,9 +21,12 @@ def _step(ascend_ir) -> Step:
     shared = shared_buffers(first)
     sizes = [int(n) for n in first.attrs["ascend.workspace_bytes"]] if workspaces else []
     slots = [AbiSlot("scalar", p.name, ir.dtype_of(p)) for p in scalars]
+    past_l2 = [str(name) for name in first.attrs.get("ascend.past_l2", ())]
     for p in buffers:
-        kept = any(p.same_as(s) for s in shared)
-        slots.append(AbiSlot("shared", p.name, ir.dtype_of(p), fixed_bytes(p)) if kept else AbiSlot("buffer", p.name, ir.dtype_of(p)))
+        kept, dtype = any(p.same_as(s) for s in shared), ir.dtype_of(p)
+        slots.append(
+            AbiSlot("shared", p.name, dtype, fixed_bytes(p)) if kept else AbiSlot("buffer", p.name, dtype, past_l2=p.name in past_l2)
+        )
     slots += [AbiSlot("workspace", p.name, ir.dtype_of(p), size) for p, size in zip(workspaces, sizes)]
     name, kernel_type = (str(first.attrs[f"ascend.{key}"]) for key in ("kernel_name", "kernel_type"))
     shows = any(_shows(func) for func in ascend_ir.functions.values())

@@ -20,12 +20,14 @@ class AbiSlot:
         name: name of the scalar, shape variable or buffer.
         dtype: element type or scalar type.
         nbytes: bytes per block of a workspace, all bytes of a shared one, 0 otherwise.
+        past_l2: traffic with a buffer goes past L2.
     """
 
     kind: str
     name: str
     dtype: str
     nbytes: int = 0
+    past_l2: bool = False
 
 
 @dataclass(frozen=True)

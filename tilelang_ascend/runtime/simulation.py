@@ -296,7 +296,9 @@ class _Memory:
                 tensor = Tensor(self._workspace(slot.nbytes), slot.nbytes, slot.name, scratch=True)
             else:
                 buffer = self.launch.buffers[slot.name]
-                tensor = Tensor(buffer.address, buffer.nbytes, slot.name, buffer.parameter.writes, fresh=not buffer.initialized)
+                tensor = Tensor(
+                    buffer.address, buffer.nbytes, slot.name, buffer.parameter.writes, fresh=not buffer.initialized, bypass_l2=slot.past_l2
+                )
             self.addresses[slot.name] = self._add(tensor)
         return self.addresses[slot.name]
 

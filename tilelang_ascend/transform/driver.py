@@ -25,6 +25,7 @@ class Options:
     vectorize_loops: serial loops over elements may be work of the vector unit.
     direct_channels: values may cross between cube and vector cores on chip, where there are paths.
     overlap_tiles: the halves of vector work on two tiles may be done side by side; None: where that is faster by the machine model.
+    hint_l2: tensors that are needed once may go past L2.
     cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
 
@@ -36,6 +37,7 @@ class Options:
     vectorize_loops: bool = True
     direct_channels: bool = True
     overlap_tiles: bool | None = None
+    hint_l2: bool = True
     cann: int = 8
 
 
@@ -139,6 +141,10 @@ class Context:
     @property
     def may_coarsen(self) -> bool:
         return self.options.coarsen
+
+    @property
+    def may_hint(self) -> bool:
+        return self.options.hint_l2
 
     @property
     def may_vectorize(self) -> bool:

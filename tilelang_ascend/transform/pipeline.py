@@ -54,6 +54,7 @@ from .driver import Apart, Context, Direct, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, NoSecondCopy, fit
 from .lower.fresh_elements import fresh_elements
 from .memory.direct_channels import direct_channels
+from .memory.hint_l2 import hint_l2
 from .memory.separate_stores import separate_stores
 from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
 from .nests.batch_blocks import batch_blocks
@@ -166,12 +167,14 @@ NESTS = (
 """Element-wise loops work on tiles."""
 TILES = (Pass(split_tiles, Stage.PLACED, ("parts", "scope")),)
 """Only if tiles do not fit otherwise."""
-MAP = (
+GRID = (
     Pass(map_grid, Stage.MAPPED, ("chip",)),
     Pass(hoist_loads, Stage.MAPPED),
 )
 """Blocks divide the work."""
-STREAM = (*MAP, Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")))
+MAP = (Pass(hint_l2, Stage.PLACED, ("chip", "notes", "may_hint")), *GRID)
+"""The same, and what they need once goes past L2."""
+STREAM = (*GRID, Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")))
 """Only if these parts cannot be independent."""
 SHARE = (
     Pass(carry_elements, Stage.MAPPED),
@@ -219,7 +222,8 @@ PASSES = (
     *SPILL[:1],
     *NESTS,
     *TILES,
-    *STREAM,
+    *MAP,
+    *STREAM[len(GRID) :],
     *SHARE,
     *CROSS,
     *SCHEDULE,

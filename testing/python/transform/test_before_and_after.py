@@ -1094,6 +1094,25 @@ PAIRS = {
                     T.tl.copy(row[r, 0:128], Cache[Slot[bx * 58 + r], 0:128])
         """,
     ),
+    "hint_l2": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((16384, 8192), "float16"), Z: T.Buffer((16384, 8192), "float16")):
+            for bx in T.serial(16384, annotations={"tl.grid": 0}):
+                x = T.alloc_buffer((1, 8192), "float16", scope="shared.ub")
+                T.tl.copy(X[bx, 0:8192], x[0, 0:8192])
+                T.tl.copy(x[0, 0:8192], Z[bx, 0:8192])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((16384, 8192), "float16"), Z: T.Buffer((16384, 8192), "float16")):
+            T.func_attr({"ascend.past_l2": ["X", "Z"]})
+            for bx in T.serial(16384, annotations={"tl.grid": 0}):
+                x = T.alloc_buffer((1, 8192), "float16", scope="shared.ub")
+                T.tl.copy(X[bx, 0:8192], x[0, 0:8192])
+                T.tl.copy(x[0, 0:8192], Z[bx, 0:8192])
+        """,
+    ),
     "map_grid": (
         """
         @T.prim_func
@@ -2805,6 +2824,7 @@ def applied(name: str, ir, wanted: dict):
         "may_vectorize": True,
         "merging": SimpleNamespace(in_pieces=0, following=False, relied=False),
         "few_flags": False,
+        "may_hint": True,
         "parting": SimpleNamespace(narrow=False),
         "joining": SimpleNamespace(joined=False),
         "chaining": SimpleNamespace(chained=False),
