@@ -119,11 +119,41 @@ def before_nests(rewrite: Callable):
         yield
 
 
+LEAST_UB = 4096
+"""Bytes of UB that temporaries of any kernel fit in."""
+
+
 @contextmanager
-def packed_memory(lanes: int | None = None, room: float | None = None):
+def small_memory(times: float):
+    """Inside, tiles of UB are `times` as large as UB together, but for kernels whose tiles are small."""
+    from tilelang_ascend.arch.spec import ChipSpec
+    from tilelang_ascend.ir import AllocBuffer, scope_of, statements
+    from tilelang_ascend.ir.functions import fixed_bytes
+    from tilelang_ascend.isa.base import Space
+
+    usual, room = ChipSpec.capacity_bytes, {}
+
+    def noted(run, ir, context):
+        declared = (s.buffer for s in statements(ir.body) if isinstance(s, AllocBuffer))
+        room[Space.UB] = max(LEAST_UB, int(sum(fixed_bytes(b) for b in declared if scope_of(b) == "shared.ub") / times))
+        return ir
+
+    def capacity_bytes(chip, space):
+        return min(usual(chip, space), room.get(space, usual(chip, space)))
+
+    with before_nests(noted), mock.patch.object(ChipSpec, "capacity_bytes", capacity_bytes):
+        yield
+
+
+@contextmanager
+def packed_memory(lanes: int | None = None, room: float | None = None, times: float | None = None):
     """Inside, memory is used as if it were scarce: one version of each tile, addresses shared wherever live ranges allow it, with `lanes` nests
     split into parts of so many iterations, and with `room` tiles in GM but for this share of UB. Kernels small enough to be run by the thousand
-    never have to."""
+    never have to. `times`: there is so much less of it than tiles need, and nothing else is done about that."""
+    if times is not None:
+        with small_memory(times):
+            yield
+        return
     from tilelang_ascend.transform import fit, pipeline
     from tilelang_ascend.transform.memory import plan_memory
 

@@ -51,8 +51,11 @@ LANES = 256
 
 
 def packed(case: Case) -> dict | None:
-    """Every second case is compiled as if memory were scarce, half of them in parts; every eighth one with its tiles in GM."""
-    return {"room": 0} if case.seed % 8 == 6 else {1: {}, 3: {"lanes": LANES}}.get(case.seed % 4)
+    """Every second case is compiled as if memory were scarce, half of them in parts; every eighth one with its tiles in GM, and every eighth one with tiles
+    two to four times as large as UB."""
+    if case.seed % 8 in (4, 6):
+        return {"room": 0} if case.seed % 8 == 6 else {"times": 2 + case.seed // 8 % 3}
+    return {1: {}, 3: {"lanes": LANES}}.get(case.seed % 4)
 
 
 def run(case: Case, text: bool = False) -> Outcome:
