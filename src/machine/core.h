@@ -110,6 +110,8 @@ class Core final : public ExecContext {
   void next_iteration(int32_t loop, int64_t k, int64_t end, int32_t period) {
     if (repeats_) loop_recorder_.next(loop, k, end, period, record);
   }
+  /*! \brief What the core has done is all it does: `record` may be replayed from now on. */
+  void end_record() { loop_recorder_.end(record); }
   /*! \brief Whether the program is in an iteration that need only say what it reaches of GM. */
   bool counting() const { return loop_recorder_.counting(); }
   /*! \brief Bytes of a memory of this core or, in a kernel with both kinds of core, of one of the other kind it has a

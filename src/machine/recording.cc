@@ -24,6 +24,7 @@ void Recording::take(Machine& machine) {
   LaunchRecord launch;
   for (auto& core : machine.cores) {
     core->record.stream = {};
+    core->end_record();
     launch.cores.push_back({core->name(), core->aic, core->block, std::move(core->record)});
   }
   launch.descs = machine.interner.take();

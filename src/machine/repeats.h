@@ -59,6 +59,18 @@ class LoopRecorder {
     first_ = now;
   }
 
+  /*!
+   * \brief The program ends here, wherever it is. A core that stopped in an iteration that was counted has told less of
+   * GM than `record` says that it reaches: its last repeat ends with the last group that is complete.
+   */
+  void end(CoreRecord& record) {
+    if (counting_ == 0) return;
+    Repeat& repeat = record.repeats.back();
+    repeat.count -= (counting_ + repeat.period - 1) / repeat.period;
+    record.accesses.resize(accesses_ + static_cast<size_t>(repeat.count) * repeat.accesses);
+    counting_ = 0;
+  }
+
  private:
   static constexpr int64_t kWorth = 16;
   struct Mark {

@@ -131,3 +131,19 @@ def test_few_iterations_are_issued():
     p = OneLoop(ring)
     assert any("stopped" in h.message for h in times(p, 0, True, limit=200).hazards)
     assert not times(p, 0, False, limit=200).hazards
+
+
+@pytest.mark.parametrize("name", ["rings of two and three", "a loop inside that reaches GM", "data where only some iterations look"])
+def test_a_core_may_stop_where_iterations_are_counted(name):
+    p = OneLoop(QUALIFY[name][1])
+    whole, before = times(p, 0, False), 0.0
+    for limit in range(45, 180, 15):
+        found = times(p, 0, False, limit=limit)
+        assert ["stopped" in h.message for h in found.hazards] == [True]
+        loads = found.per_core[0].instructions["MTE2"]
+        assert 0 < loads < whole.per_core[0].instructions["MTE2"]
+        assert found.traffic["l2_read"] == loads * 4 * ELEMENTS
+        assert before <= found.simulated_us < whole.simulated_us
+        assert len(found.events) == sum(found.per_core[0].instructions.values())
+        assert found.recording.simulated_us() == pytest.approx(found.simulated_us, rel=1e-3)
+        before = found.simulated_us
