@@ -94,6 +94,7 @@ struct Beat {
   double now = 0;  // of the scalar pipe
   std::array<double, kNumSlots> done{};
   std::array<size_t, kNumSlots> queued{};
+  uint64_t up = 0;  // digest of the flags that are up
 };
 
 /*! \brief When the groups of a repeat were issued, and what a core did in the last of them. */
@@ -153,9 +154,13 @@ class Rhythm {
   double mean(size_t end, size_t groups) const {
     return (beats_[end].now - beats_[end - groups].now) / static_cast<double>(groups);
   }
-  /*! \brief Whether the pipes are as far behind the scalar pipe as they were `window` groups ago. */
+  /*!
+   * \brief Whether the pipes are as far behind the scalar pipe as they were `window` groups ago. The flags that are up
+   * are then the same ones, too: a loop that lowers flags of before it goes on until the last one is down.
+   */
   bool keeps_up(size_t window, double tolerance) const {
     const Beat &now = beats_[last()], &before = beats_[last() - window];
+    if (now.up != before.up) return false;
     for (int slot = 0; slot < kNumSlots; ++slot) {
       if (now.queued[slot] != before.queued[slot]) return false;
       const double moved = now.done[slot] - before.done[slot];
@@ -189,6 +194,26 @@ struct CoreSim {
   PipeSim<S> pipe[kNumSlots];
   std::vector<FlagQueue<S>> flags;       // by event code and id
   std::map<int, FlagQueue<S>> counters;  // cross-core flags that were delivered
+  uint64_t up = 0;                       // digest of both: equal where equally many of each are up
+
+  void raise_flag(const TimeDesc& d, Flag<S> f) {
+    flags[static_cast<size_t>(d.event)].raise(f);
+    up += weight(d.event, false);
+  }
+  void raise_counter(int id, Flag<S> f) {
+    counters[id].raise(f);
+    up += weight(id, true);
+  }
+  Flag<S> take(FlagQueue<S>& from, const TimeDesc& d) {
+    up -= weight(d.event, d.kind == OpKind::kCrossWait);
+    return from.take();
+  }
+
+ private:
+  static uint64_t weight(int id, bool cross) {
+    const uint64_t h = (static_cast<uint64_t>(id) * 2 + static_cast<uint64_t>(cross) + 1) * 0x9E3779B97F4A7C15ull;
+    return (h ^ h >> 29) * 0xC2B2AE3D27D4EB4Full;
+  }
 };
 
 /*!
@@ -354,6 +379,7 @@ class Replay {
   static Beat beat(const CoreSim& c) {
     Beat b;
     b.now = c.now.time;
+    b.up = c.up;
     for (int slot = 0; slot < kNumSlots; ++slot) {
       b.done[static_cast<size_t>(slot)] = c.pipe[slot].done.time;
       b.queued[static_cast<size_t>(slot)] = c.pipe[slot].queue.size();
@@ -501,7 +527,7 @@ class Replay {
           break;
         }
         if (flags.up.empty()) return false;
-        const Flag flag = flags.take();
+        const Flag flag = c.take(flags, d);
         const double cycles = cross ? chip_.cross_core_flag_cycles : chip_.flag_cycles;
         const Stamp at = seen(index, kS, d, c.now, flag, cycles);
         if (at.time > c.now.time) {
@@ -520,7 +546,7 @@ class Replay {
         break;
       }
       case OpKind::kSetFlag:
-        c.flags[static_cast<size_t>(d.event)].raise({c.now, &d});
+        c.raise_flag(d, {c.now, &d});
         break;
       case OpKind::kCrossSet:
         schedule_set(c.now, index, kS, d);
@@ -563,7 +589,7 @@ class Replay {
         break;
       }
       case OpKind::kSetFlag:
-        c.flags[static_cast<size_t>(d.event)].raise({later(start, p.done), &d});
+        c.raise_flag(d, {later(start, p.done), &d});
         break;
       case OpKind::kWaitFlag: {
         FlagQueue& flags = c.flags[static_cast<size_t>(d.event)];
@@ -572,7 +598,7 @@ class Replay {
           break;
         }
         if (flags.up.empty()) return false;
-        const Flag flag = flags.take();
+        const Flag flag = c.take(flags, d);
         ran_dry(index, c, slot, d, start);
         p.free = seen(index, slot, d, start, flag, chip_.flag_cycles);
         if constexpr (kWhy) {
@@ -735,7 +761,7 @@ class Replay {
     for (size_t i = 0; i < sims_.size(); ++i) {
       const TimedCore& r = sims_[i].info;
       if ((mode != 0 && r.block != s.block) || (r.aic == s.aic) == (mode == 2)) continue;
-      sims_[i].counters[id].raise(latest);
+      sims_[i].raise_counter(id, latest);
       run_core(static_cast<int>(i));
     }
   }

@@ -19,13 +19,13 @@ J = Var("j", "int32")
 class OneLoop:
     """A vector core that does `body(self, k)` in each iteration of a loop."""
 
-    def __init__(self, body, trips=TRIPS):
+    def __init__(self, body, trips=TRIPS, before=()):
         b = Builder()
         self.ub = b.alloc("ring", "float32", "ub", 2 * ELEMENTS, 0, versions=4)
         self.count = b.var("count")
         self.k = Var("k", "int32")
         self.loop = loop(self.k, trips, seq(body(self, self.k)))
-        self.module = module(b.function("one_loop", "aiv", "aiv_only", [N, X], self.loop))
+        self.module = module(b.function("one_loop", "aiv", "aiv_only", [N, X], seq(*before, self.loop)))
 
     def get(self, element, version=0, nbytes=4 * ELEMENTS):
         return intrin("copy_gm_to_ub", at(self.ub, version, 0), at(X, element), 1, nbytes, 0, 0, 0, 0, 0, 0.0)
@@ -147,3 +147,13 @@ def test_a_core_may_stop_where_iterations_are_counted(name):
         assert len(found.events) == sum(found.per_core[0].instructions.values())
         assert found.recording.simulated_us() == pytest.approx(found.simulated_us, rel=1e-3)
         before = found.simulated_us
+
+
+@pytest.mark.parametrize("event", ["V_MTE2", "V_S"])  # waits of another pipe, and of the scalar pipe itself
+@pytest.mark.parametrize("every_step", [True, False])
+def test_a_loop_that_runs_out_of_flags_is_stuck(event, every_step):
+    up = 60
+    p = OneLoop(lambda p, k: [p.get(k * ELEMENTS), p.add(), flag("wait", event, 0)], before=[flag("set", event, 0)] * up)
+    found = times(p, 0, every_step)
+    assert found.stuck == "AIV core of block 0"
+    assert found.per_core[0].instructions["MTE2"] == up + 1
