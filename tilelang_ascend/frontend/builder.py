@@ -26,6 +26,7 @@ from .block_scalars import own_scalars
 from .evaluation import Evaluations
 from .grid_barriers import split_at_barriers
 from .locations import span_of, user_frame, user_location
+from .long_indices import long_indices
 from .scopes import check_outside, check_scopes
 from .values import Restart, ScalarVar
 from .values import active as _active
@@ -197,7 +198,7 @@ class Builder:
         """The body of the function with these parameters."""
         assert self.region is self.root, "a region was left open"
         self.evaluations.finish()
-        body = own_scalars(split_at_barriers(seq(self.root.stmts)))
+        body = long_indices(own_scalars(split_at_barriers(seq(self.root.stmts))))
         check_scopes(body, where, params)
         check_outside(body)
         return body

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from ...ir import For, IntImm, Var, dtype_of, expr_children, is_choice, itemsize, tirx
 
+LEAST_HASH_FACTOR = 1 << 20
+"""Odd factors from here on are no strides."""
+
+
+def is_hash(e) -> bool:
+    """True for a product with a factor that no index has."""
+    factors = [abs(int(x.value)) for x in (e.a, e.b) if isinstance(x, IntImm)] if isinstance(e, tirx.Mul) else []
+    return any(n >= LEAST_HASH_FACTOR and n % 2 == 1 for n in factors[:1])
+
 
 def magnitude(e, bounds: dict, unknown: int | None = None) -> int | None:
     """A bound of the absolute value of an integer expression, None if there is none that its dtype holds (of 32 bits at least).
@@ -61,4 +70,4 @@ def loop_magnitude(s: For, bounds: dict) -> int | None:
     return None if None in (first, extent) else first + max(extent - 1, 0)
 
 
-__all__ = ["loop_magnitude", "magnitude"]
+__all__ = ["is_hash", "loop_magnitude", "magnitude"]

@@ -9,6 +9,7 @@ from ...ir import (
     BufferLoad,
     TensorLoad,
     Var,
+    as_dtype,
     const_int,
     dtype_of,
     elements,
@@ -141,7 +142,7 @@ class GmTensor:
     @cached_property
     def wide(self) -> bool:
         """True unless every offset fits 32 bits."""
-        total = 1
+        total = 1 if isinstance(self.base, int) or dtype_of(self.base) == "int32" else 2**31
         for n, s in zip(self.shape, self.strides):
             n, s = const_int(n), const_int(s)
             if n is None or s is None:
@@ -155,23 +156,41 @@ class GmTensor:
         total, first = self.base, imm(0)
         for i, s in zip(indices, self.strides):
             if self.wide:
-                i = tirx.Cast("int64", i) if not isinstance(i, int) and dtype_of(i) != "int64" else i
-                s = tirx.Cast("int64", s) if not isinstance(s, int) and dtype_of(s) != "int64" else s
+                i, s = (x if isinstance(x, int) else as_dtype(x, "int64") for x in (i, s))
             if self.versioned and isinstance(i, tirx.FloorMod) and i is indices[0]:
                 first = i * s
             else:
                 total = total + i * s
-        rest = imm(total) if isinstance(total, int) else analyzer.simplify(total)
+        rest = imm(total, "int64" if self.wide else "int32") if isinstance(total, int) else analyzer.simplify(total)
         return rest if const_int(first) == 0 else first if const_int(rest) == 0 else first + rest
+
+    def further(self, offset, count, pitch):
+        """The offset `count` times `pitch` elements behind another one."""
+        if isinstance(count, int):
+            return offset + product(count, pitch) if self.wide else offset + count * pitch
+        return offset + (product(as_dtype(count, "int64"), pitch) if self.wide else count * pitch)
 
 
 def row_major(shape) -> tuple:
-    """Strides of a compact row-major tensor."""
+    """Strides of a compact row-major tensor: int64 where run time says how large products are."""
     strides = [1]
     for n in reversed(list(shape)[1:]):
-        n = const_int(n) if const_int(n) is not None else n
-        strides.append(strides[-1] * n)
+        strides.append(product(strides[-1], n))
     return tuple(reversed(strides))
+
+
+def product(a, b):
+    """Elements of `a` things of `b` elements: a Python int where both are known, else an int64 unless one of them is 1."""
+    a, b = (x if const_int(x) is None else const_int(x) for x in (a, b))
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    if a == 1 or b == 1:
+        return b if isinstance(a, int) else a
+    return _int64(a) * _int64(b)
+
+
+def _int64(x):
+    return imm(x, "int64") if isinstance(x, int) else as_dtype(x, "int64")
 
 
 def head(buffer, version, offset) -> BufferLoad:
@@ -221,6 +240,7 @@ __all__ = [
     "matrix_shape",
     "moved",
     "moved_element",
+    "product",
     "row_major",
     "tile_bytes",
 ]

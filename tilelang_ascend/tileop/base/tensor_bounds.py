@@ -30,6 +30,8 @@ class Bound:
             i = tirx.Cast("int32", i)
         if self.size is None:
             return i >= imm(0, dtype_of(i))
+        if itemsize(dtype_of(self.size)) > itemsize(dtype_of(i)):
+            return tirx.Cast(dtype_of(self.size), i) < self.size
         return i < (self.size if dtype_of(self.size) == dtype_of(i) else tirx.Cast(dtype_of(i), self.size))
 
 

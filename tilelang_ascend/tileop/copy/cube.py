@@ -203,7 +203,7 @@ def copy_rows(moved: GmRows, tile: Tile, version, row, col, facts: ValueFacts, s
         return intrin(
             "copy_gm_to_l1_nd2nz",
             head(tile.buffer, version, facts.simplify(nz.offset(as_expr(first if i is None else first + i), as_expr(col)))),
-            head(moved.gm.flat, None, moved.source if i is None else moved.source + i * pitch),
+            head(moved.gm.flat, None, moved.source if i is None else moved.gm.further(moved.source, i, pitch)),
             1, count, moved.cols, 0, step, nz.group_rows, 1, 1,
             span=span,
         )  # fmt: skip

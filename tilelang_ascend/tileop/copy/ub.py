@@ -246,7 +246,7 @@ def _burst(gm: Side, ub: Side, rows: _Rows, c: Copy, load: bool, pad: bool) -> S
     ub_gap = 0 if one_row else facts.simplify(_blocks(ub_pitch * size - filled))
 
     def emit(first, n):
-        far = gm_offset if const_int(first) == 0 else facts.simplify(gm_offset + first * gm_pitch)
+        far = gm_offset if const_int(first) == 0 else facts.simplify(gm.gm.further(gm_offset, first, gm_pitch))
         near = ub_offset if const_int(first) == 0 else ub_offset + first * ub_pitch
         ends = head(ub.tile.buffer, ub.version, facts.simplify(near)), head(gm.gm.flat, None, far)
         local, remote = (moved(x) if load else c.stored(x) for x in ends)

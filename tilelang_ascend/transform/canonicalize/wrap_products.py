@@ -16,11 +16,10 @@ Requires: Tile IR, before all other passes. Ensures: values are unchanged.
 from __future__ import annotations
 
 from ...analysis.index.data_names import DataNames
-from ...analysis.index.magnitude import loop_magnitude, magnitude
+from ...analysis.index.magnitude import is_hash, loop_magnitude, magnitude
 from ...ir import (
     Bind,
     For,
-    IntImm,
     PrimFunc,
     Stmt,
     StmtMutator,
@@ -43,8 +42,6 @@ from ...tile.uses import is_parallel
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 _WRAPPING = ("int32", "int64")
 
-LEAST_HASH_FACTOR = 1 << 20
-"""Odd factors from here on are no strides."""
 INDEX, HASHED = 1 << 4, 1 << 11
 """What a number of unknown size counts as: an index with strides, and a number that is hashed."""
 
@@ -93,14 +90,12 @@ class _Wrap(StmtMutator):
         return tirx.Cast(dtype_of(e), type(e)(_unsigned(a), _unsigned(b))), True
 
     def leaves(self, e) -> bool:
-        factor = next((abs(int(x.value)) for x in (e.a, e.b) if isinstance(x, IntImm)), 0) if isinstance(e, tirx.Mul) else 0
-        hashes = factor >= LEAST_HASH_FACTOR and factor % 2 == 1
         # A sum of data and a loop variable of a nest is a place in rows: `(start + i) // 4`.
         if self.divided and self.data.is_data(e) and (isinstance(e, tirx.Mul) or self.nests.isdisjoint(_terms(e))):
             return magnitude(e, self.bounds) is None
         if dtype_of(e) == "int64" and not isinstance(e, tirx.Mul):
             return False
-        return magnitude(e, self.bounds, HASHED if hashes else INDEX) is None
+        return magnitude(e, self.bounds, HASHED if is_hash(e) else INDEX) is None
 
 
 def _terms(e) -> set:

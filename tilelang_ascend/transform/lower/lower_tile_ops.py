@@ -12,6 +12,7 @@ and without synchronisation.
 
 from __future__ import annotations
 
+import functools
 from contextlib import ExitStack, nullcontext
 
 from ...analysis.index.data_names import DataNames
@@ -34,6 +35,7 @@ from ...ir import (
     TensorRegion,
     Var,
     While,
+    as_dtype,
     attrs_of,
     call,
     children,
@@ -73,7 +75,7 @@ from ...tile.uses import (
 )
 from ...tileop.base.context import UbLayout, VectorContext
 from ...tileop.base.elements import guarded_read, store_element
-from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
+from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, product, row_major
 from ...tileop.base.output import Output
 from ...tileop.base.placement import Placement, place_tile
 from ...tileop.base.row_fractals import laid_by_rows
@@ -411,12 +413,14 @@ def _tensors(func: PrimFunc, gms: list, facts: ValueFacts) -> dict:
     """The tensors of a kernel, each a flat buffer."""
     found, outside = {}, safe_values(func)
     for b in gms:
-        size = imm(1)
-        for n in b.ty.shape:
-            size = size * n
-        flat = decl_buffer([facts.analyzer.simplify(size)], dtype_of(b), b.name)
+        size = functools.reduce(product, b.ty.shape, 1)
+        flat = decl_buffer([_extent(size) if isinstance(size, int) else facts.analyzer.simplify(size)], dtype_of(b), b.name)
         found[b] = GmTensor(flat, tuple(b.ty.shape), tuple(b.strides) or row_major(b.ty.shape), outside=outside.get(b, 0))
     return found
+
+
+def _extent(elements: int):
+    return imm(elements, "int32" if elements < 2**31 else "int64")
 
 
 def _tiles(body: Stmt, declared: list, chip, out: Output) -> tuple[dict, int]:
@@ -528,8 +532,9 @@ def _workspaces(func: PrimFunc, declared: list, out: Output) -> tuple[dict, list
         strides = _apart(shape) if per_block else row_major(shape)
         elements = strides[0] * shape[0]
         total = elements * (blocks if per_block else 1)
-        flat = decl_buffer([total], dtype_of(s.buffer), out.unique(s.buffer.name))
-        base = number.var * elements if per_block else 0
+        flat = decl_buffer([_extent(total)], dtype_of(s.buffer), out.unique(s.buffer.name))
+        dtype = dtype_of(_extent(total))
+        base = as_dtype(number.var, dtype) * imm(elements, dtype) if per_block else 0
         found[s.buffer] = GmTensor(flat, tuple(shape), strides, base, versioned=per_block)
         size = elements * itemsize(dtype_of(s.buffer))
         nbytes.append(size if per_block else -(-size // blocks))

@@ -1,0 +1,258 @@
+"""Tensors with more elements than an int32 can number: sizes, and offsets in values, in the stream and in the text.
+
+Their arrays are zeros of which next to nothing is touched: no memory stands behind the rest.
+"""
+
+import numpy as np
+import pytest
+import strict
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend import arch
+from tilelang_ascend.ir import const_int
+from tilelang_ascend.sim import machine
+
+BLOCKS, LANES = 7, 64
+STEP = 655360000
+"""Elements between the places that are looked at: three of them are behind 2**31."""
+ELEMENTS = BLOCKS * STEP
+CHECKED = machine.SimOptions(checks=("memcheck", "synccheck"))
+
+
+def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True) -> None:
+    """Runs the IR and the text in place, one after the other."""
+    artifact = kernel.artifact
+    written = {p.name: p.writes for p in artifact.signature.parameters}
+    tensors = [machine.Tensor(a.ctypes.data, a.nbytes, name, written[name]) for name, a in arrays.items()]
+    words = {**(scalars or {}), **{name: a.ctypes.data for name, a in arrays.items()}}
+    for entries in [strict.entries_of(artifact), *([strict.twin_entries(artifact)] if text else [])]:
+        launches = [
+            machine.Launch(step.kernel_type, step.block_dim, e, [int(words[slot.name]) for slot in step.abi])
+            for step, e in zip(artifact.steps, entries, strict=True)
+        ]
+        result = machine.run_in_order(arch.get_chip(artifact.chip), launches, tensors, CHECKED)
+        assert not result.hazards, result.hazards[0].text()
+        yield
+
+
+def some(rows: int = BLOCKS) -> np.ndarray:
+    return np.arange(1, rows * LANES + 1).reshape(rows, LANES).astype(np.int8)
+
+
+@pytest.fixture(scope="module")
+def flat():
+    """A tensor of one dimension with numbers at every step."""
+    x = np.zeros(ELEMENTS, np.int8)
+    x.reshape(BLOCKS, STEP)[:, :LANES] = some()
+    return x
+
+
+@pytest.mark.parametrize("columns", [(1 << 15) - 1, 1 << 15, (1 << 16) - 1, 1 << 16, 70_016])
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_the_number_of_elements_is_what_it_is(columns, dtype):
+    rows = 1 << 16
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, columns), dtype), Y: T.Tensor((LANES,), dtype)):
+        with T.Kernel(1):
+            t = T.alloc_shared((LANES,), dtype)
+            T.copy(X[rows - 1, columns - LANES : columns], t)
+            T.copy(t, Y)
+
+    kernel = tilelang.compile(main)
+    (function,) = kernel.artifact.ascend_ir.functions.values()
+    assert [const_int(n) for p in function.params for n in p.ty.shape] == [rows * columns, LANES]
+    x, y = np.zeros((rows, columns), dtype), np.zeros(LANES, dtype)
+    x[-1, -LANES:] = some(1)
+    for _ in run(kernel, {"X": x, "Y": y}, text=False):
+        np.testing.assert_array_equal(y, some(1)[0])
+
+
+def sizes_known_when_it_runs():
+    m, n = T.symbolic("m"), T.symbolic("n")
+
+    @T.prim_func
+    def main(X: T.Tensor((3, m, n), "int8"), Y: T.Tensor((3, LANES), "int8")):
+        with T.Kernel(3) as b:
+            t = T.alloc_shared((LANES,), "int8")
+            T.copy(X[b, 0, 0:LANES], t)
+            T.copy(t, Y[b, :])
+
+    return main, {"m": 1 << 16, "n": 1 << 15}, (3, 1 << 16, 1 << 15)
+
+
+def one_size_known_when_it_runs():
+    m = T.symbolic("m")
+
+    @T.prim_func
+    def main(X: T.Tensor((3, m, 1 << 16, 1 << 15), "int8"), Y: T.Tensor((3, LANES), "int8")):
+        with T.Kernel(3) as b:
+            t = T.alloc_shared((LANES,), "int8")
+            T.copy(X[b, 0, 0, 0:LANES], t)
+            T.copy(t, Y[b, :])
+
+    return main, {"m": 1}, (3, 1, 1 << 16, 1 << 15)
+
+
+@pytest.mark.parametrize("case", [sizes_known_when_it_runs, one_size_known_when_it_runs])
+def test_strides_that_are_products(case):
+    func, scalars, shape = case()
+    x, y = np.zeros(shape, np.int8), np.zeros((3, LANES), np.int8)
+    x.reshape(3, -1)[:, :LANES] = some(3)
+    for _ in run(tilelang.compile(func), {"X": x, "Y": y}, scalars):
+        np.testing.assert_array_equal(y, some(3))
+        y[:] = 0
+
+
+def a_nest():
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            for i in T.Parallel(LANES):
+                Y[b, i] = X[b * STEP + i]
+
+    return main
+
+
+def a_copy():
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            t = T.alloc_shared((LANES,), "int8")
+            T.copy(X[b * STEP], t)
+            T.copy(t, Y[b, :])
+
+    return main
+
+
+def names():
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            first = b * STEP
+            start = first + 8
+            for i in T.Parallel(LANES):
+                Y[b, i] = X[start + i - 8]
+
+    return main
+
+
+def a_loop():
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(1):
+            t = T.alloc_shared((LANES,), "int8")
+            for k in range(BLOCKS):
+                T.copy(X[k * STEP : k * STEP + LANES], t)
+                T.copy(t, Y[k, :])
+
+    return main
+
+
+def a_length_known_when_it_runs():
+    n = T.symbolic("n", "int64")
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            for i in T.Parallel(LANES):
+                Y[b, i] = X[b * STEP + i]
+
+    return main
+
+
+def elements():
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            for i in T.serial(LANES):
+                Y[b, i] = X[b * STEP + i]
+
+    return main
+
+
+def a_choice():
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            t = T.alloc_shared((LANES,), "int8")
+            T.copy(X[T.if_then_else(b > 3, b * STEP, T.min(b, 3) * STEP)], t)
+            T.copy(t, Y[b, :])
+
+    return main
+
+
+@pytest.mark.parametrize("case", [a_nest, a_copy, names, a_loop, a_length_known_when_it_runs, elements, a_choice])
+def test_indices_are_numbers_without_end(case, flat):
+    y = np.zeros((BLOCKS, LANES), np.int8)
+    for _ in run(tilelang.compile(case()), {"X": flat, "Y": y}, {"n": ELEMENTS}):
+        np.testing.assert_array_equal(y, some())
+        y[:] = 0
+
+
+def test_data_may_name_any_element(flat):
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), I: T.Tensor((BLOCKS,), "int32"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            t = T.alloc_shared((LANES,), "int8")
+            start = I[b] * STEP
+            T.copy(X[start], t)
+            T.copy(t, Y[b, :])
+
+    order, y = np.arange(BLOCKS, dtype=np.int32)[::-1].copy(), np.zeros((BLOCKS, LANES), np.int8)
+    for _ in run(tilelang.compile(main), {"X": flat, "I": order, "Y": y}):
+        np.testing.assert_array_equal(y, some()[::-1])
+        y[:] = 0
+
+
+def test_stores_reach_any_element():
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            for i in T.Parallel(LANES):
+                X[b * STEP + i] = Y[b, i]
+
+    x = np.zeros(ELEMENTS, np.int8)
+    places = x.reshape(BLOCKS, STEP)[:, :LANES]
+    for _ in run(tilelang.compile(main), {"X": x, "Y": some()}):
+        np.testing.assert_array_equal(places, some())
+        places[:] = 0
+
+
+def test_rows_of_one_element_far_apart():
+    """More rows than a transfer moves: the second one begins behind 2**31 elements."""
+    rows, columns = 4100, 600_064
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, columns), "int8"), Y: T.Tensor((rows, 1), "int8")):
+        with T.Kernel(1):
+            t = T.alloc_shared((rows, 1), "int8")
+            T.copy(X[:, 0:1], t)
+            T.copy(t, Y)
+
+    x, y = np.zeros((rows, columns), np.int8), np.zeros((rows, 1), np.int8)
+    x[:, 0] = np.arange(rows) % 100
+    for _ in run(tilelang.compile(main), {"X": x, "Y": y}):
+        np.testing.assert_array_equal(y, x[:, :1])
+        y[:] = 0
+
+
+def test_operands_with_rows_far_apart():
+    k, n = 256, 1 << 24
+
+    @T.prim_func
+    def main(A: T.Tensor((64, k), "int8"), B: T.Tensor((k, n), "int8"), C: T.Tensor((64, 64), "int32")):
+        with T.Kernel(1):
+            a, b, c = T.alloc_shared((64, k), "int8"), T.alloc_shared((k, 64), "int8"), T.alloc_fragment((64, 64), "int32")
+            T.copy(A, a)
+            T.copy(B[:, n - 64 : n], b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, C)
+
+    rng = np.random.default_rng(1)
+    a, b, c = rng.integers(-9, 9, (64, k)).astype(np.int8), np.zeros((k, n), np.int8), np.zeros((64, 64), np.int32)
+    b[:, -64:] = rng.integers(-9, 9, (k, 64))
+    for _ in run(tilelang.compile(main), {"A": a, "B": b, "C": c}):
+        np.testing.assert_array_equal(c, a.astype(np.int32) @ b[:, -64:].astype(np.int32))
+        c[:] = 0
