@@ -3,6 +3,8 @@
 Their arrays are zeros of which next to nothing is touched: no memory stands behind the rest.
 """
 
+import re
+
 import numpy as np
 import pytest
 import strict
@@ -221,21 +223,18 @@ def test_stores_reach_any_element():
 
 
 def test_rows_of_one_element_far_apart():
-    """More rows than a transfer moves: the second one begins behind 2**31 elements."""
-    rows, columns = 4100, 600_064
+    """More rows than a transfer moves: where the second one begins."""
+    rows, m, n = 4100, T.symbolic("m"), T.symbolic("n")
 
     @T.prim_func
-    def main(X: T.Tensor((rows, columns), "int8"), Y: T.Tensor((rows, 1), "int8")):
+    def main(X: T.Tensor((m, n), "int8"), Y: T.Tensor((rows, 1), "int8")):
         with T.Kernel(1):
             t = T.alloc_shared((rows, 1), "int8")
-            T.copy(X[:, 0:1], t)
+            T.copy(X[0:rows, 0:1], t)
             T.copy(t, Y)
 
-    x, y = np.zeros((rows, columns), np.int8), np.zeros((rows, 1), np.int8)
-    x[:, 0] = np.arange(rows) % 100
-    for _ in run(tilelang.compile(main), {"X": x, "Y": y}):
-        np.testing.assert_array_equal(y, x[:, :1])
-        y[:] = 0
+    text = tilelang.compile(main).kernel_source
+    assert re.search(r"X\[static_cast<int64_t>\(\w+\) \* static_cast<int64_t>\(n\) \* 4095\]", text)
 
 
 def test_operands_with_rows_far_apart():
@@ -256,3 +255,53 @@ def test_operands_with_rows_far_apart():
     for _ in run(tilelang.compile(main), {"A": a, "B": b, "C": c}):
         np.testing.assert_array_equal(c, a.astype(np.int32) @ b[:, -64:].astype(np.int32))
         c[:] = 0
+
+
+def rows_of_a_constant_length(columns):
+    @T.prim_func
+    def main(X: T.Tensor((3, columns), "float32"), Y: T.Tensor((3, LANES), "float32")):
+        with T.Kernel(1):
+            t = T.alloc_shared((3, LANES), "float32")
+            T.copy(X[:, 0:LANES], t)
+            T.copy(t, Y)
+
+    return main
+
+
+def rows_of_any_length(columns):
+    n = T.symbolic("n", "int64")
+
+    @T.prim_func
+    def main(X: T.Tensor((3, n), "float32"), Y: T.Tensor((3, LANES), "float32")):
+        with T.Kernel(1):
+            t = T.alloc_shared((3, LANES), "float32")
+            T.copy(X[:, 0:LANES], t)
+            T.copy(t, Y)
+
+    return main
+
+
+def stored_rows(columns):
+    @T.prim_func
+    def main(Y: T.Tensor((3, LANES), "float32"), X: T.Tensor((3, columns), "float32")):
+        with T.Kernel(1):
+            t = T.alloc_shared((3, LANES), "float32")
+            T.copy(Y, t)
+            T.copy(t, X[:, 0:LANES])
+
+    return main
+
+
+@pytest.mark.parametrize("columns", [1 << 29, (1 << 30) - 64, 1 << 30, (1 << 30) + 64, (1 << 30) + 128])
+@pytest.mark.parametrize("case", [rows_of_a_constant_length, rows_of_any_length, stored_rows])
+def test_rows_further_apart_than_a_transfer_can_say(case, columns):
+    """The parameter of the instruction counts bytes in 32 bits."""
+    kernel = tilelang.compile(case(columns))
+    x, y = np.zeros((3, columns), np.float32), some(3).astype(np.float32)
+    here = x[:, :LANES]
+    there, expected = (here, y) if case is stored_rows else (y, y.copy())
+    if case is not stored_rows:
+        here[:] = y
+    for _ in run(kernel, {"X": x, "Y": y}, {"n": columns}):
+        np.testing.assert_array_equal(there, expected)
+        there[:] = 0

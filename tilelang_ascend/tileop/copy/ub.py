@@ -14,7 +14,10 @@ from ...ir import (
     BufferLoad,
     BufferStore,
     Stmt,
+    as_dtype,
     const_int,
+    dtype_of,
+    if_then,
     imm,
     intrin,
     itemsize,
@@ -33,6 +36,8 @@ from .axes import Axis, Copy, clip, fixed_in_bounds, guarded, non_empty, pair_ax
 from .tails import fill_behind
 
 MAX_BLOCK_COUNT = 4095
+MAX_GAP = 2**32 - 1
+"""Bytes between rows in GM, at most."""
 SPREAD_ROWS = 512
 """Elements of one detour through rows of one element: 16 KB of UB."""
 
@@ -234,36 +239,72 @@ class _Rows:
 
 
 def _burst(gm: Side, ub: Side, rows: _Rows, c: Copy, load: bool, pad: bool) -> Stmt:
-    """One DataCopyPad, cut where the row count exceeds its limit."""
-    facts, size = c.facts, itemsize(gm.dtype)
-    count, length, gm_pitch, ub_pitch, left = rows.count, rows.length, rows.gm_pitch, rows.ub_pitch, rows.left
-    gm_offset = gm.gm.offset(rows.gm_index, facts.analyzer)
-    ub_offset = sum((i * s for i, s in zip(rows.ub_index, ub.tile.strides)), imm(0))
-    nbytes = length * size
-    filled = _round_up(left * size + nbytes)
-    one_row = const_int(count) == 1
-    gm_gap = 0 if one_row else _int32(facts.simplify((gm_pitch - length) * size))
-    ub_gap = 0 if one_row else facts.simplify(_blocks(ub_pitch * size - filled))
+    """One DataCopyPad for all rows; one for each where they are further apart than its parameter says."""
+    gap = 0 if const_int(rows.count) == 1 else _gm_gap(rows, itemsize(gm.dtype), c.facts)
+    transfer = _Transfer(gm, ub, rows, c, load, pad)
+    known = const_int(gap)
+    if known is not None and known <= MAX_GAP or known is None and dtype_of(gap) == "int32":
+        return transfer.together(gap)
+    if known is not None:
+        return transfer.one_by_one()
+    fits, close = gap <= imm(MAX_GAP, "int64"), transfer.together(tirx.Cast("uint32", gap))
+    return close if c.facts.proves(fits) else if_then(fits, close, transfer.one_by_one(), span=c.span)
 
-    def emit(first, n):
-        far = gm_offset if const_int(first) == 0 else facts.simplify(gm.gm.further(gm_offset, first, gm_pitch))
-        near = ub_offset if const_int(first) == 0 else ub_offset + first * ub_pitch
-        ends = head(ub.tile.buffer, ub.version, facts.simplify(near)), head(gm.gm.flat, None, far)
-        local, remote = (moved(x) if load else c.stored(x) for x in ends)
-        if not load:
+
+def _gm_gap(rows: _Rows, size: int, facts: ValueFacts):
+    """Bytes from the end of a row to the next one: an int64 where they may be too many for an int32."""
+    pitch, length = rows.gm_pitch, rows.length
+    long = pitch * size >= 2**31 if isinstance(pitch, int) else dtype_of(pitch) == "int64"
+    if not long or isinstance(pitch, int) and isinstance(length, int):
+        return facts.simplify((pitch - length) * size)
+    pitch, length = (imm(x, "int64") if isinstance(x, int) else as_dtype(x, "int64") for x in (pitch, length))
+    return facts.simplify((pitch - length) * imm(size, "int64"))
+
+
+@dataclass(frozen=True)
+class _Transfer:
+    """Rows of a tensor and of a tile, of which one or several instructions move some each."""
+
+    gm: Side
+    ub: Side
+    rows: _Rows
+    c: Copy
+    load: bool
+    pad: bool
+
+    def together(self, gm_gap) -> Stmt:
+        """One instruction, cut where the row count exceeds its limit."""
+        count, facts = self.rows.count, self.c.facts
+        limit = const_int(count) if const_int(count) is not None else _upper_bound(count, facts)
+        if limit is not None and limit <= MAX_BLOCK_COUNT:
+            return self._emit(0, count, gm_gap)
+        i = tirx.Var("rows", "int32")
+        first = i * MAX_BLOCK_COUNT
+        parts = tirx.floordiv(count + (MAX_BLOCK_COUNT - 1), MAX_BLOCK_COUNT)
+        return loop(i, parts, self._emit(first, tirx.min(imm(MAX_BLOCK_COUNT), count - first), gm_gap), span=self.c.span)
+
+    def one_by_one(self) -> Stmt:
+        """An instruction for each row."""
+        i = tirx.Var("row", "int32")
+        return loop(i, self.rows.count, self._emit(i, 1, 0), span=self.c.span)
+
+    def _emit(self, first, n, gm_gap) -> Stmt:
+        """`n` rows from row `first` on."""
+        c, rows, facts, size = self.c, self.rows, self.c.facts, itemsize(self.gm.dtype)
+        nbytes = rows.length * size
+        filled = _round_up(rows.left * size + nbytes)
+        ub_gap = 0 if const_int(n) == 1 else facts.simplify(_blocks(rows.ub_pitch * size - filled))
+        far = self.gm.gm.offset(rows.gm_index, facts.analyzer)
+        near = sum((i * s for i, s in zip(rows.ub_index, self.ub.tile.strides)), imm(0))
+        if const_int(first) != 0:
+            far, near = facts.simplify(self.gm.gm.further(far, first, rows.gm_pitch)), near + first * rows.ub_pitch
+        ends = head(self.ub.tile.buffer, self.ub.version, facts.simplify(near)), head(self.gm.gm.flat, None, far)
+        local, remote = (moved(x) if self.load else c.stored(x) for x in ends)
+        if not self.load:
             return intrin("copy_ub_to_gm", remote, local, n, nbytes, ub_gap, gm_gap, span=c.span)
-        right = facts.simplify(_per(filled - nbytes, size) - left) if pad else 0
-        return intrin(
-            "copy_gm_to_ub", local, remote, n, nbytes, gm_gap, ub_gap, int(pad), left, right, _pad_value(gm, c) if pad else 0, span=c.span
-        )
-
-    limit = const_int(count) if const_int(count) is not None else _upper_bound(count, facts)
-    if limit is not None and limit <= MAX_BLOCK_COUNT:
-        return emit(0, count)
-    i = tirx.Var("rows", "int32")
-    first = i * MAX_BLOCK_COUNT
-    parts = tirx.floordiv(count + (MAX_BLOCK_COUNT - 1), MAX_BLOCK_COUNT)
-    return loop(i, parts, emit(first, tirx.min(imm(MAX_BLOCK_COUNT), count - first)), span=c.span)
+        right = facts.simplify(_per(filled - nbytes, size) - rows.left) if self.pad else 0
+        value = _pad_value(self.gm, c) if self.pad else 0
+        return intrin("copy_gm_to_ub", local, remote, n, nbytes, gm_gap, ub_gap, int(self.pad), rows.left, right, value, span=c.span)
 
 
 def _round_up(nbytes):
@@ -282,12 +323,6 @@ def _blocks(nbytes):
 
 def _expr(e):
     return imm(e) if isinstance(e, int) else e
-
-
-def _int32(e):
-    if isinstance(e, int) or str(e.ty.dtype) == "int32":
-        return e
-    return tirx.Cast("int32", e)
 
 
 def _upper_bound(e, facts: ValueFacts) -> int | None:
