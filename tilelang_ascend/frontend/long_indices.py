@@ -4,7 +4,8 @@ Before:  X: T.Tensor((1 << 33,), …);  start = bx * 655360000;  Y[bx, i] = X[st
 After:   start = bx * 655360000;  start_long = int64(bx) * 655360000;  Y[bx, i] = X[start_long + int64(i)]
 
 An index is a number without end, and the numbers a kernel is written in are int32: the same sum would wrap long before the tensor ends. Sums,
-products, quotients and choices are made anew; what no index is made of (bits, shifts, factors that hash) is taken as it is.
+products, quotients and choices are made anew; what no index is made of (bits, shifts, factors that hash) is taken as it is. Comparisons of such
+sums, which guard the accesses, are those of the long ones.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ..ir import (
 _LONG = 1 << 31
 _SUMS = (tirx.Add, tirx.Sub, tirx.Mul)
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
+_COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 _MADE_OF_INDICES = (*_SUMS, *_DIVISIONS, tirx.Min, tirx.Max)
 
 
@@ -51,14 +53,17 @@ def _is_long(size) -> bool:
 
 
 def _names_in_long_indices(every: list[Stmt]) -> set | None:
-    """The names that decide them; None if there are no such indices."""
+    """The names that decide them, and what is compared; None if there are no such indices."""
     found: list = []
+    compared: set = set()
 
     def see(e) -> None:
         if isinstance(e, TensorLoad):
             found.extend(_long_ones(e.source, e.indices))
         elif isinstance(e, TensorRegion):
             found.extend(_long_ones(e.source, [r.min for r in e.region]))
+        elif isinstance(e, _COMPARISONS):
+            compared.update(free_vars(e))
 
     for s in every:
         for e in exprs(s):
@@ -67,7 +72,7 @@ def _names_in_long_indices(every: list[Stmt]) -> set | None:
             found.extend(_long_ones(s.buffer, s.indices))
     if not found:
         return None
-    names = set().union(*map(free_vars, found))
+    names = compared.union(*map(free_vars, found))
     for s in reversed(every):  # Names stand in front of what uses them.
         if isinstance(s, Bind) and s.var in names:
             names |= free_vars(s.value)
@@ -100,7 +105,7 @@ class _Long(StmtMutator):
         bound = magnitude(s.value, self.bounds)
         if bound is not None:
             self.bounds[s.var] = bound
-        if not _any(s.value, lambda x: x in self.wide or isinstance(x, _SUMS) and magnitude(x, self.bounds) is None):
+        if not self.may_wrap(s.value):
             return new
         self.wide[s.var] = Var(f"{s.var.name}_long", "int64")
         return [new, Bind(self.wide[s.var], self.long(new.value), span=s.span)]
@@ -116,7 +121,17 @@ class _Long(StmtMutator):
         if isinstance(e, TensorRegion):
             mins = self.indices(e.source, [r.min for r in e.region])
             return tirx.BufferRegion(e.source, [Range.from_min_extent(m, r.extent) for m, r in zip(mins, e.region)])
+        if isinstance(e, _COMPARISONS) and self.is_number(e.a) and self.is_number(e.b) and (self.may_wrap(e.a) or self.may_wrap(e.b)):
+            return type(e)(self.long(e.a), self.long(e.b))
         return e
+
+    def may_wrap(self, e) -> bool:
+        """True if an int32 may not hold what a sum comes to."""
+        return _any(e, lambda x: x in self.wide or isinstance(x, _SUMS) and dtype_of(x) == "int32" and magnitude(x, self.bounds) is None)
+
+    def is_number(self, e) -> bool:
+        """True for a number made of other than data, which may wrap because it is meant to."""
+        return dtype_of(e) in ("int32", "int64") and not _any(e, lambda x: isinstance(x, TensorLoad) or is_hash(x))
 
     def indices(self, buffer, indices) -> list:
         return [self.long(i) if _is_long(n) and const_int(i) is None else i for i, n in zip(indices, buffer.ty.shape)]

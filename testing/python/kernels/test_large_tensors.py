@@ -185,7 +185,35 @@ def a_choice():
     return main
 
 
-@pytest.mark.parametrize("case", [a_nest, a_copy, names, a_loop, a_length_known_when_it_runs, elements, a_choice])
+def a_condition():
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            t = T.alloc_shared((LANES,), "int8")
+            start = b * STEP
+            if start < 5 * STEP:
+                T.copy(X[start], t)
+                T.copy(t, Y[b, :])
+            if b * STEP >= 5 * STEP:
+                T.copy(X[b * STEP], t)
+                T.copy(t, Y[b, :])
+
+    return main
+
+
+def a_choice_of_elements():
+    @T.prim_func
+    def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            for i in T.Parallel(LANES):
+                Y[b, i] = T.if_then_else(b * STEP + i < ELEMENTS - STEP // 2, X[b * STEP + i], T.int8(0))
+
+    return main
+
+
+@pytest.mark.parametrize(
+    "case", [a_condition, a_choice_of_elements, a_nest, a_copy, names, a_loop, a_length_known_when_it_runs, elements, a_choice]
+)
 def test_indices_are_numbers_without_end(case, flat):
     y = np.zeros((BLOCKS, LANES), np.int8)
     for _ in run(tilelang.compile(case()), {"X": flat, "Y": y}, {"n": ELEMENTS}):
