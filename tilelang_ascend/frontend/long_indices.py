@@ -10,7 +10,7 @@ sums, which guard the accesses, are those of the long ones.
 
 from __future__ import annotations
 
-from ..analysis.index.magnitude import is_hash, loop_magnitude, magnitude
+from ..analysis.index.magnitude import is_hash, is_long, loop_magnitude, magnitude
 from ..ir import (
     Bind,
     BufferStore,
@@ -34,7 +34,6 @@ from ..ir import (
     walk_expr,
 )
 
-_LONG = 1 << 31
 _SUMS = (tirx.Add, tirx.Sub, tirx.Mul)
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
@@ -45,11 +44,6 @@ def long_indices(body: Stmt) -> Stmt:
     """`body`, that of a function, with int64 indices where a dimension of a tensor needs them."""
     names = _names_in_long_indices(statements(body))
     return body if names is None else _Long(names)(body)
-
-
-def _is_long(size) -> bool:
-    known = const_int(size)
-    return known >= _LONG if known is not None else dtype_of(size) in ("int64", "uint64")
 
 
 def _names_in_long_indices(every: list[Stmt]) -> set | None:
@@ -80,7 +74,7 @@ def _names_in_long_indices(every: list[Stmt]) -> set | None:
 
 
 def _long_ones(buffer, indices) -> list:
-    return [i for i, n in zip(indices, buffer.ty.shape) if const_int(i) is None and _is_long(n)]
+    return [i for i, n in zip(indices, buffer.ty.shape) if const_int(i) is None and is_long(n)]
 
 
 class _Long(StmtMutator):
@@ -134,7 +128,7 @@ class _Long(StmtMutator):
         return dtype_of(e) in ("int32", "int64") and not _any(e, lambda x: isinstance(x, TensorLoad) or is_hash(x))
 
     def indices(self, buffer, indices) -> list:
-        return [self.long(i) if _is_long(n) and const_int(i) is None else i for i, n in zip(indices, buffer.ty.shape)]
+        return [self.long(i) if is_long(n) and const_int(i) is None else i for i, n in zip(indices, buffer.ty.shape)]
 
     def long(self, e):
         """An index as an int64."""

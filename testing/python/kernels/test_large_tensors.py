@@ -12,8 +12,10 @@ import strict
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend import arch
-from tilelang_ascend.ir import const_int
+from tilelang_ascend.ir import AllocBuffer, Bind, PrimFunc, Var, call, const_int, decl_buffer, dtype_of, imm, seq, sym
 from tilelang_ascend.sim import machine
+from tilelang_ascend.tileop.base.output import Output
+from tilelang_ascend.transform.lower.lower_tile_ops import _workspaces
 
 BLOCKS, LANES = 7, 64
 STEP = 655360000
@@ -333,3 +335,31 @@ def test_rows_further_apart_than_a_transfer_can_say(case, columns):
     for _ in run(kernel, {"X": x, "Y": y}, {"n": columns}):
         np.testing.assert_array_equal(there, expected)
         there[:] = 0
+
+
+def test_a_size_that_is_a_product():
+    n = T.symbolic("n")
+
+    @T.prim_func
+    def main(X: T.Tensor((n, n), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
+        with T.Kernel(BLOCKS) as b:
+            F = T.Tensor((n * n,), "int8", X.data)
+            for i in T.Parallel(LANES):
+                Y[b, i] = F[b * 10000 * n + i]
+
+    x, y = np.zeros((70000, 70000), np.int8), np.zeros((BLOCKS, LANES), np.int8)
+    x[::10000, :LANES] = some()
+    for _ in run(tilelang.compile(main), {"X": x, "Y": y}, {"n": 70000}):
+        np.testing.assert_array_equal(y, some())
+        y[:] = 0
+
+
+def test_workspaces_of_all_blocks_together():
+    """A tile that lives in GM has one copy for each block and version: together they may be too many for an int32."""
+    tile = decl_buffer((2, 1 << 26), "int8", "ws")
+    block = Bind(Var("block", "int32"), call("ascend.get_block_idx", [], dtype="int32"))
+    declared = [AllocBuffer(tile, annotations={"workspace": True})]
+    func = PrimFunc([], seq(declared, block)).with_attr("ascend.block_dim", 40)
+    found, nbytes = _workspaces(func, declared, Output(arch.get_chip("a2")))
+    assert nbytes == [1 << 27] and const_int(found[tile].flat.ty.shape[0]) == 40 << 27
+    assert dtype_of(found[tile].offset([imm(1), imm(5)], sym.Analyzer())) == "int64"

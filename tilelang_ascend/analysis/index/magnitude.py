@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import For, IntImm, Var, dtype_of, expr_children, is_choice, itemsize, tirx
+from ...ir import For, IntImm, Var, as_dtype, const_int, dtype_of, expr_children, is_choice, itemsize, tirx, walk_expr
 
 LEAST_HASH_FACTOR = 1 << 20
 """Odd factors from here on are no strides."""
@@ -50,6 +50,21 @@ def _magnitude(e, bounds: dict, unknown: int | None) -> int | None:
     return found[0] * found[1] if isinstance(e, tirx.Mul) else sum(found) if isinstance(e, (tirx.Add, tirx.Sub)) else max(found)
 
 
+def is_long(size) -> bool:
+    """True for the size of a dimension that an int32 need not hold, as a product of two sizes that are known when the kernel runs."""
+    known = const_int(size)
+    if known is not None:
+        return known >= 1 << 31
+    found: list = []
+    walk_expr(size, lambda x: found.append(x) if isinstance(x, tirx.Mul) and None is const_int(x.a) is const_int(x.b) else None)
+    return bool(found) or dtype_of(size) in ("int64", "uint64")
+
+
+def long_size(size):
+    """A size as an int64, however small the numbers are that it is made of."""
+    return type(size)(long_size(size.a), long_size(size.b)) if isinstance(size, (tirx.Add, tirx.Sub, tirx.Mul)) else as_dtype(size, "int64")
+
+
 def _keeps_size(source: str, target: str) -> bool:
     """May a bound of integers of one dtype be one of what they become? A negative number becomes a large unsigned one."""
     return source.startswith("uint") or source.startswith("int") and not target.startswith("uint")
@@ -70,4 +85,4 @@ def loop_magnitude(s: For, bounds: dict) -> int | None:
     return None if None in (first, extent) else first + max(extent - 1, 0)
 
 
-__all__ = ["is_hash", "loop_magnitude", "magnitude"]
+__all__ = ["is_hash", "is_long", "long_size", "loop_magnitude", "magnitude"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...analysis.index.magnitude import long_size
 from ...ir import Range, TensorLoad, dtype_of, imm, itemsize, sym, tirx, walk_expr
 
 
@@ -32,6 +33,8 @@ class Bound:
             return i >= imm(0, dtype_of(i))
         if itemsize(dtype_of(self.size)) > itemsize(dtype_of(i)):
             return tirx.Cast(dtype_of(self.size), i) < self.size
+        if dtype_of(i) == "int64":
+            return i < long_size(self.size)
         return i < (self.size if dtype_of(self.size) == dtype_of(i) else tirx.Cast(dtype_of(i), self.size))
 
 

@@ -16,6 +16,7 @@ import functools
 from contextlib import ExitStack, nullcontext
 
 from ...analysis.index.data_names import DataNames
+from ...analysis.index.magnitude import is_long, long_size
 from ...analysis.index.safe_values import safe_values
 from ...analysis.index.value_facts import ValueFacts, assume_rest, facts_about, shape_vars
 from ...ir import (
@@ -413,9 +414,10 @@ def _tensors(func: PrimFunc, gms: list, facts: ValueFacts) -> dict:
     """The tensors of a kernel, each a flat buffer."""
     found, outside = {}, safe_values(func)
     for b in gms:
-        size = functools.reduce(product, b.ty.shape, 1)
+        shape = [long_size(n) if const_int(n) is None and is_long(n) else n for n in b.ty.shape]
+        size = functools.reduce(product, shape, 1)
         flat = decl_buffer([_extent(size) if isinstance(size, int) else facts.analyzer.simplify(size)], dtype_of(b), b.name)
-        found[b] = GmTensor(flat, tuple(b.ty.shape), tuple(b.strides) or row_major(b.ty.shape), outside=outside.get(b, 0))
+        found[b] = GmTensor(flat, tuple(shape), tuple(b.strides) or row_major(shape), outside=outside.get(b, 0))
     return found
 
 
