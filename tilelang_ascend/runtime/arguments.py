@@ -102,6 +102,7 @@ def bind(
     _bind_symbols(signature, inputs, values)
     for name, tensor in inputs.items():
         _check_shape(_by_name(signature, name), tensor, values)
+        _check_rows(_by_name(signature, name), tensor, dict(signature.symbols))
     outputs = _allocate(signature, inputs, values)
     _check_aliasing(signature, inputs)
     return _assemble(signature, inputs, outputs, values)
@@ -205,6 +206,23 @@ def _int_limits(dtype: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
+_WIDER = 'declare it as T.symbolic("{}", "int64")'
+
+
+def _check_rows(p: Parameter, tensor: HostTensor, symbols: dict[str, str]) -> None:
+    """Rows whose length is an int32 are less than 2^31 bytes apart: transfers of several compute with that."""
+    dim, rows = p.extents[-1] if p.extents else 0, math.prod(tensor.shape[:-1])
+    if rows < 2 or not is_symbol(dim) or symbols.get(dim) != "int32":
+        return
+    nbytes = tensor.shape[-1] * dtypes.itemsize(p.dtype)
+    if nbytes >= 1 << 31:
+        raise ArgumentValueError(
+            f"Rows of parameter {p.name} are {nbytes} bytes apart, and {dim}, their length, is int32: {(1 << 31) - 1} at most",
+            hint=_WIDER.format(dim),
+            at=p.location,
+        )
+
+
 def _bind_symbols(signature: Signature, inputs: dict[str, HostTensor], values: dict[str, int | float]) -> None:
     """Give every shape variable the extent (or stride) of the first dimension that is just this variable."""
     wanted = dict(signature.symbols)
@@ -218,6 +236,7 @@ def _bind_symbols(signature: Signature, inputs: dict[str, HostTensor], values: d
                 if not low <= extent <= high:
                     raise ArgumentValueError(
                         f"Dynamic extent {dim} of parameter {p.name} is {extent}, but {dim} is {wanted[dim]}",
+                        hint=_WIDER.format(dim),
                         at=p.location,
                     )
                 values[dim] = extent

@@ -12,6 +12,7 @@ import strict
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend import arch
+from tilelang_ascend.errors import ArgumentValueError
 from tilelang_ascend.ir import AllocBuffer, Bind, PrimFunc, Var, call, const_int, decl_buffer, dtype_of, imm, seq, sym
 from tilelang_ascend.sim import machine
 from tilelang_ascend.tileop.base.output import Output
@@ -363,3 +364,26 @@ def test_workspaces_of_all_blocks_together():
     found, nbytes = _workspaces(func, declared, Output(arch.get_chip("a2")))
     assert nbytes == [1 << 27] and const_int(found[tile].flat.ty.shape[0]) == 40 << 27
     assert dtype_of(found[tile].offset([imm(1), imm(5)], sym.Analyzer())) == "int64"
+
+
+@pytest.mark.parametrize(
+    "shape, message", [((1, 1 << 31), "n is int32"), ((2, 1 << 29), "2147483648 bytes apart"), ((2, (1 << 29) - 64), None)]
+)
+def test_lengths_of_rows_that_an_int32_does_not_say(shape, message):
+    n = T.symbolic("n")
+
+    @T.prim_func
+    def main(X: T.Tensor((shape[0], n), "float32"), Y: T.Tensor((shape[0], LANES), "float32")):
+        with T.Kernel(1):
+            t = T.alloc_shared((shape[0], LANES), "float32")
+            T.copy(X[:, 0:LANES], t)
+            T.copy(t, Y)
+
+    kernel, x, y = tilelang.compile(main), np.zeros(shape, np.float32), np.ones((shape[0], LANES), np.float32)
+    if message is None:
+        kernel(x, y)
+        assert not y.any()
+        return
+    with pytest.raises(ArgumentValueError, match=message) as error:
+        kernel(x, y)
+    assert "int64" in error.value.hint
