@@ -212,7 +212,7 @@ _WIDER = 'declare it as T.symbolic("{}", "int64")'
 def _check_rows(p: Parameter, tensor: HostTensor, symbols: dict[str, str]) -> None:
     """Rows whose length is an int32 are less than 2^31 bytes apart: transfers of several compute with that."""
     dim, rows = p.extents[-1] if p.extents else 0, math.prod(tensor.shape[:-1])
-    if rows < 2 or not is_symbol(dim) or symbols.get(dim) != "int32":
+    if rows < 2 or not is_symbol(dim) or symbols.get(str(dim)) != "int32":
         return
     nbytes = tensor.shape[-1] * dtypes.itemsize(p.dtype)
     if nbytes >= 1 << 31:
