@@ -336,3 +336,84 @@ def test_no_flag_can_be_left_out(monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     compiled = tilelang.compile(kernel("plain", "add limited"))
     assert strict.surviving_mutants(compiled, arrays_of("add limited"), {"limit": 20}) == []
+
+
+@lru_cache(maxsize=None)
+def limited(dtype, inclusive=False):
+    """C[i] = (A @ B)[i] for rows i with `first + i < limit`, or `<=`; the limit is a `dtype`."""
+    kind = getattr(T, dtype)
+
+    @T.prim_func
+    def k(A: T.Tensor((TILE, K), F16), B: T.Tensor((K, COLUMNS), F16), C: T.Tensor((TILE, COLUMNS), F32), first: T.int32, limit: kind):
+        with T.Kernel(1) as _:
+            a, b, c = T.alloc_shared((TILE, K), F16), T.alloc_shared((K, COLUMNS), F16), T.alloc_fragment((TILE, COLUMNS), F32)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            for i, j in T.Parallel(TILE, COLUMNS):
+                if first + i <= limit if inclusive else first + i < limit:
+                    C[i, j] = c[i, j]
+
+    return k
+
+
+ENDS = {"int32": 2**31, "int64": 2**63, "uint32": 2**32}
+
+
+@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize("dtype", ENDS)
+def test_limits_of_any_size(dtype, inclusive):
+    """The number of rows is right wherever the difference between limit and first row is none of their dtype."""
+    compiled = tilelang.compile(limited(dtype, inclusive))
+    assert on_cube_alone(compiled)
+    arrays = {name: x for name, x in arrays_of(rows=TILE, columns=COLUMNS).items() if name in "ABC"}
+    new, end = arrays["A"].astype(np.float32) @ arrays["B"].astype(np.float32), ENDS[dtype]
+    least = 0 if dtype == "uint32" else -end
+    for first in (0, 3, -5, -(2**31), 2**31 - TILE):
+        for limit in {least, least + 7, 0, 5, end - 1, min(max(first + 4, least), end - 1)}:
+            out = strict.run(compiled, arrays, {"first": first, "limit": limit}, text=False)
+            rows = first + np.arange(TILE)[:, None]
+            np.testing.assert_array_equal(out["C"], np.where(rows <= limit if inclusive else rows < limit, new, arrays["C"]))
+
+
+@lru_cache(maxsize=None)
+def indexed(variant):
+    """Rows of A and C that elements of a tile, or of a tensor that the kernel writes, tell."""
+
+    @T.prim_func
+    def k(A: T.Tensor((3 * TILE, K), F16), B: T.Tensor((K, COLUMNS), F16), L: T.Tensor((8,), I32), C: T.Tensor((3 * TILE, COLUMNS), F32)):
+        with T.Kernel(1) as _:
+            a, b, c = T.alloc_shared((TILE, K), F16), T.alloc_shared((K, COLUMNS), F16), T.alloc_fragment((TILE, COLUMNS), F32)
+            rows = T.alloc_shared((8,), I32)
+            T.copy(B, b)
+            T.copy(L, rows)
+            for i in T.Parallel(8):
+                rows[i] = rows[i] * 2
+            if variant == "tensor":
+                T.copy(rows, L)
+            for t in T.serial(2):
+                for i, j in T.Parallel(TILE, K):
+                    a[i, j] = A[(L[t] if variant == "tensor" else rows[rows[t]] if variant == "twice" else rows[t]) + i, j]
+                T.gemm(a, b, c, clear_accum=True)
+                for i, j in T.Parallel(TILE, COLUMNS):
+                    if variant == "add":
+                        T.atomic_add(C[rows[t + 2] + i, j], c[i, j])
+                    else:
+                        C[rows[t + 2] + i, j] = c[i, j]
+
+    return k
+
+
+@pytest.mark.parametrize("variant", ["", "tensor", "twice", "add"])
+def test_elements_of_tiles_tell_rows(variant):
+    """The cube core, which does not see them, is told."""
+    arrays = {name: x for name, x in arrays_of().items() if name != "D"}
+    arrays["C"], arrays["L"] = arrays["C"][:, :COLUMNS].copy(), np.array([2, 1, 16, 0, 5, 3, 0, 0], np.int32)
+    arrays["B"] = arrays["B"][:, :COLUMNS].copy()
+    out = strict.run(tilelang.compile(indexed(variant)), arrays)
+    want, rows = arrays["C"].copy(), arrays["L"] * 2
+    for t in range(2):
+        first, to = rows[rows[t]] if variant == "twice" else rows[t], rows[t + 2]
+        new = arrays["A"][first : first + TILE].astype(np.float32) @ arrays["B"].astype(np.float32)
+        want[to : to + TILE] = new + (want[to : to + TILE] if variant == "add" else 0)
+    np.testing.assert_array_equal(out["C"], want)

@@ -19,13 +19,17 @@ from typing import Any, NamedTuple
 
 from ...analysis.index.affine import affine
 from ...analysis.index.data_names import DataNames
+from ...analysis.index.known_lets import known_lets
 from ...analysis.index.nest_indices import conjuncts, implied_by_bounds, sides_of
 from ...ir import (
+    Bind,
+    BufferLoad,
     BufferStore,
     Evaluate,
     For,
     IfThenElse,
     PrimFunc,
+    Range,
     Stmt,
     StmtMutator,
     TensorLoad,
@@ -37,18 +41,25 @@ from ...ir import (
     free_vars,
     if_then,
     imm,
+    map_children,
     region,
+    seq,
     statements,
     stmts_of,
     structural_equal,
+    sym,
     tirx,
 )
 from ...tile import COPY, GEMM, is_op, tile_op, with_args
 from ...tile.nests import inline_index_binds, nest_of
-from ...tile.uses import is_element_atomic, is_parallel, loads_in, moved_regions, on_chip
+from ...tile.uses import is_element_atomic, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, uses_of
 
 _CONVERTED = {("float32", "float16"), ("float32", "bfloat16")}
 """(from, to) that every way of a copy rounds as a cast does."""
+
+_MOST = (1 << 31) - 1
+_FAR = 1 << 32
+"""Of int32: the largest, and one that is further from each of them than any tile is long."""
 
 
 class _Move(NamedTuple):
@@ -132,8 +143,14 @@ def _is_zero(e) -> bool:
 
 
 class _Raise(StmtMutator):
+    """written: tensors whose elements, as those of tiles, statements of their own read."""
+
     def __init__(self, body: Stmt):
-        self.tiles, self.data = _cube_tiles(body), DataNames(body)
+        self.tiles, self.data, self.written = _cube_tiles(body), DataNames(body), uses_of(body).writes
+        self.known = known_lets(body, self.data)
+        for s in statements(body):
+            if isinstance(s, For) and not loads_in(s.extent) and not self.data.is_data(s.extent):
+                self.known.bind(s.loop_var, Range.from_min_extent(s.min, s.extent))
 
     def visit_For(self, s: For):
         if not is_parallel(s):
@@ -162,18 +179,34 @@ class _Raise(StmtMutator):
                 if limit is None or limit.axis in limited:
                     return None
                 limited.add(limit.axis)
-                ends[limit.axis] = limit.rows(extents[limit.axis])
-                outside.append(tirx.LT(limit.first, limit.end))
+                ends[limit.axis] = limit.rows(extents[limit.axis], self.known)
+                outside.append(limit.some())
         if any(loads_in(term) for term in outside):
             return None
         sides = [_box(b, indices, extents, ends) for b, indices in ((source, m.source.indices), (target, m.target.indices))]
         if None in sides or sides[0][1] != sides[1][1]:
             return None
-        (src, _), (dst, _) = sides
+        names: list = []
+        src, dst = (self.named(r, names, m.stmt.span) for r, _ in sides)
         copy = tile_op("copy", src, dst, span=m.stmt.span) if isinstance(m.stmt, BufferStore) else with_args(m.stmt, [dst, src])
+        copy = seq(names, copy)
         for term in reversed(outside):
             copy = if_then(term, copy, span=m.stmt.span)
         return copy
+
+    def named(self, r: TensorRegion, names: list, span) -> TensorRegion:
+        """`r` with names for the elements that say where it lies; `names` get the statements that read them."""
+
+        def go(e):
+            if not isinstance(e, TensorLoad) or is_scalar_var(e.source):
+                return map_children(e, go) if loads_in(e) else e
+            load = BufferLoad(e.source, [go(i) for i in e.indices])
+            if not on_chip(e.source) and e.source not in self.written:
+                return load
+            names.append(Bind(Var(f"{e.source.name}_v", dtype_of(e)), load, span=span))
+            return names[-1].var
+
+        return region(r.source, [go(x.min) for x in r.region], [x.extent for x in r.region])
 
 
 def _cube_tiles(body: Stmt) -> set:
@@ -195,15 +228,27 @@ def _independent(moves: list[_Move]) -> bool:
 
 
 class _Limit(NamedTuple):
-    """Only iterations `axis < end - first` of a loop move something: none unless `first < end`. Neither difference leaves int32."""
+    """Only iterations `axis` of a loop with `axis + first + least <= end` move something; `least` is 0 or 1."""
 
     axis: Var
     first: Any
     end: Any
+    least: int
 
-    def rows(self, extent: int):
+    def some(self):
+        """Whether there are any."""
+        return (tirx.LT if self.least else tirx.LE)(self.first, self.end)
+
+    def rows(self, extent: int, known: sym.Analyzer):
         """How many of `extent` iterations, if any."""
-        return tirx.min(self.end, self.first + extent) - self.first
+        plus = 1 - self.least
+        most, low = (known.const_int_bound(e) for e in (self.end, self.first))
+        if dtype_of(self.end) == "int32" and min(int(most.max_value), _MOST) - max(int(low.min_value), -_MOST - 1) + plus <= _MOST:
+            return tirx.min(self.end, self.first + (extent - plus)) - self.first + plus
+        # From a negative number to a large one it is further than an int32 counts, and further yet to what an int64 holds.
+        wide = lambda e: tirx.Cast("int64", e) if dtype_of(e) != "int64" else e  # noqa: E731
+        end = wide(self.end) if dtype_of(self.end) != "int64" else tirx.max(tirx.min(self.end, imm(_FAR, "int64")), imm(-_FAR, "int64"))
+        return tirx.Cast("int32", tirx.min(end - wide(self.first) + imm(plus, "int64"), imm(extent, "int64")))
 
 
 def _limit(term, extents: dict, data: DataNames) -> _Limit | None:
@@ -217,7 +262,10 @@ def _limit(term, extents: dict, data: DataNames) -> _Limit | None:
     # A sum with data may wrap, in some iterations only.
     if form is None or form.coeffs != {used[0]: 1} or used[0] in free_vars(large) or data.is_data(small):
         return None
-    return _Limit(used[0], form.base - (1 - least), large)
+    first, kind = const_int(form.base), dtype_of(small)
+    if first is None and kind != "int32" and not all(dtype_of(v) == "int32" for v in free_vars(form.base)):
+        return None
+    return _Limit(used[0], form.base if first is None else imm(first, kind), large, least)
 
 
 def _box(buffer, indices, extents: dict, ends: dict) -> tuple | None:
