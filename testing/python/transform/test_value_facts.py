@@ -223,10 +223,24 @@ def ends_of_loops(see):
     return main, [True, False, True, False, True, True, False, True, False, False, False, False, False]
 
 
+def wider_guards(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int64, m: T.int32):
+        with T.Kernel(1) as _:
+            for k in T.serial(20):
+                if n <= k:  # n may be -2**32 + 100
+                    see(A, k - T.cast(n, "int32"))
+                if T.cast(m, "int64") <= k:
+                    see(A, k - m)
+
+    return main, [False, True]
+
+
 @pytest.mark.parametrize(
     "body",
     [
         ends_of_loops,
+        wider_guards,
         grows,
         shrinks,
         bits,

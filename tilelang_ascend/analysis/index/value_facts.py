@@ -267,8 +267,10 @@ class ValueFacts:
         """True if `e` is a known bound, some times over, and something that is at least `low`."""
         if not self._bounds or not isinstance(e, SUMS) or self.wraps(e):
             return False
-        asked = as_sum(e, exact=True)
+        asked, size = as_sum(e, exact=True), itemsize(dtype_of(e))
         for bound in self._bounds:
+            if any(itemsize(dtype_of(x)) > size for x, _ in bound.terms):
+                continue  # What is left of an int64 is no number of the dtype of `e`.
             atom, n = bound.terms[0] if bound.terms else (None, 0)
             times, left = divmod(asked.coefficient(atom), n) if n else (0, 1)
             if left == 0 and times > 0:
