@@ -21,6 +21,7 @@ from ...analysis.index.affine import affine
 from ...analysis.index.data_names import DataNames
 from ...analysis.index.known_lets import known_lets
 from ...analysis.index.nest_indices import conjuncts, implied_by_bounds, sides_of
+from ...analysis.index.sums import as_sum
 from ...ir import (
     Bind,
     BufferLoad,
@@ -58,8 +59,8 @@ _CONVERTED = {("float32", "float16"), ("float32", "bfloat16")}
 """(from, to) that every way of a copy rounds as a cast does."""
 
 _MOST = (1 << 31) - 1
-_FAR = 1 << 32
-"""Of int32: the largest, and one that is further from each of them than any tile is long."""
+_FAR = 1 << 40
+"""The largest int32, and a number that is further from all of them, and from sums of some, than any tile is long."""
 
 
 class _Move(NamedTuple):
@@ -258,12 +259,13 @@ def _limit(term, extents: dict, data: DataNames) -> _Limit | None:
         return None
     small, large, least = sides
     used = [v for v in extents if v in free_vars(term)]
-    form = affine(small, used) if len(used) == 1 and dtype_of(small) == dtype_of(large) == "int32" else None
+    form = affine(small, used) if len(used) == 1 else None
     # A sum with data may wrap, in some iterations only.
     if form is None or form.coeffs != {used[0]: 1} or used[0] in free_vars(large) or data.is_data(small):
         return None
-    first, kind = const_int(form.base), dtype_of(small)
-    if first is None and kind != "int32" and not all(dtype_of(v) == "int32" for v in free_vars(form.base)):
+    first, kind, total = const_int(form.base), dtype_of(small), as_sum(form.base, exact=True)
+    reach = sum(abs(c) for _, c in total.terms) * (_MOST + 1) + abs(total.const)
+    if kind != "int32" and (reach > _FAR // 2 or any(dtype_of(x) != "int32" for x, _ in total.terms)):
         return None
     return _Limit(used[0], form.base if first is None else imm(first, kind), large, least)
 
