@@ -7,7 +7,8 @@ Iterations are work of the vector cores, to which a result would have to go, and
 both. The loop variables have to stand alone, each in one dimension of both sides, in the same order. Copies are clipped to the tensor, and what a load finds
 outside of it is 0: conditions that say no more than that are dropped. Where a store has others, of rows that run time tells, as many are moved.
 
-Tiles of the cube core are operands and accumulators of gemm, and what copies bring to one or take from one.
+Tiles of the cube core are operands and accumulators of gemm, and what copies bring to one or take from one. What vector cores need anyway leaves
+from there.
 
 Requires: Tile IR without views of tiles. Ensures: values are unchanged.
 """
@@ -36,6 +37,7 @@ from ...ir import (
     TensorLoad,
     TensorRegion,
     Var,
+    children,
     choice_of,
     const_int,
     dtype_of,
@@ -53,7 +55,7 @@ from ...ir import (
 )
 from ...tile import COPY, GEMM, is_op, tile_op, with_args
 from ...tile.nests import inline_index_binds, nest_of
-from ...tile.uses import is_element_atomic, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, uses_of
+from ...tile.uses import is_element_atomic, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, uses_of, work_of
 
 _CONVERTED = {("float32", "float16"), ("float32", "bfloat16")}
 """(from, to) that every way of a copy rounds as a cast does."""
@@ -144,10 +146,11 @@ def _is_zero(e) -> bool:
 
 
 class _Raise(StmtMutator):
-    """written: tensors whose elements, as those of tiles, statements of their own read."""
+    """written: tensors whose elements, as those of tiles, statements of their own read. needed: tiles that come to the vector cores anyway."""
 
     def __init__(self, body: Stmt):
         self.tiles, self.data, self.written = _cube_tiles(body), DataNames(body), uses_of(body).writes
+        self.needed = _needed_by_vector_cores(body)
         self.known = known_lets(body, self.data)
         for s in statements(body):
             if isinstance(s, For) and not loads_in(s.extent) and not self.data.is_data(s.extent):
@@ -167,7 +170,7 @@ class _Raise(StmtMutator):
     def copy(self, m: _Move, extents: dict) -> Stmt | None:
         """A move as one of a tile, None if it is none."""
         source, target = m.source.source, m.target.buffer
-        if not self.tiles & {source, target}:
+        if not self.tiles & {source, target} or not on_chip(target) and source in self.needed:
             return None
         ends, outside, limited = dict(extents), [], set()
         for term in m.conditions:
@@ -208,6 +211,14 @@ class _Raise(StmtMutator):
             return names[-1].var
 
         return region(r.source, [go(x.min) for x in r.region], [x.extent for x in r.region])
+
+
+def _needed_by_vector_cores(body: Stmt) -> set:
+    """Tiles that nests, or reductions and the like, read, which do more than move them."""
+    if is_parallel(body):
+        return set(uses_of(body).reads) if _moves(inline_index_binds(nest_of(body)[1]), []) is None else set()
+    works = work_of(body) is not None and not is_op(body, GEMM) and moved_regions(body) is None
+    return set().union(own_uses(body).reads if works else (), *map(_needed_by_vector_cores, children(body)))
 
 
 def _cube_tiles(body: Stmt) -> set:

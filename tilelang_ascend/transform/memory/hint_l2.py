@@ -5,13 +5,14 @@ After:   the same, attribute `ascend.past_l2` = ["X", "Y"]
 
 What is read once finds nothing in L2 and leaves there what nobody needs, instead of what has been written, which has to be written back for it and is what the next kernel
 reads. As many of such tensors get the hint, the largest first, as leave the others room in L2; a tensor that is only written, once, and is larger than all of L2, gets it, too.
-A vendor's addition of 3 x 128 MiB takes 188 instead of 264 us with such a hint.
+A vendor's addition of 3 x 128 MiB takes 188 instead of 264 us with such a hint. Kernels of the vector cores only.
 
 Requires: placed Tile IR with one grid, before map_grid. Ensures: attribute `ascend.past_l2`: names of parameters, if there are any.
 """
 
 from __future__ import annotations
 
+from ...analysis.tiles.core_kinds import uses_cube
 from ...analysis.tiles.used_once import used_once
 from ...ir import PrimFunc, const_int, is_buffer_var
 from ...ir.functions import fixed_bytes
@@ -22,7 +23,8 @@ PAST_L2 = "ascend.past_l2"
 def hint_l2(func: PrimFunc, chip, notes: list, allowed: bool = True) -> PrimFunc:
     """Apply to a function whose tensors have known sizes, if `chip` has the hint and it is `allowed`; what got it is told in `notes`."""
     tensors = [p for p in func.params if is_buffer_var(p)]
-    if not allowed or not chip.l2_bypass or any(const_int(n) is None for b in tensors for n in b.ty.shape):
+    # What products need is loaded in parts, and again, as late passes see fit.
+    if not allowed or not chip.l2_bypass or uses_cube(func.body) or any(const_int(n) is None for b in tensors for n in b.ty.shape):
         return func
     total = sum(map(fixed_bytes, tensors))
     if total <= chip.l2_bytes:
