@@ -37,6 +37,7 @@ from ..ir import (
     tirx,
     walk_expr,
 )
+from ..ir.functions import past_l2
 from ..isa import CTYPES, lookup
 from ..isa.stream import is_float, scalar_dtype
 from .forms import Form, Local, Memory
@@ -84,14 +85,14 @@ class Body:
     # ---- declarations
 
     def globals(self) -> None:
-        past_l2 = [str(name) for name in self.func.attrs.get("ascend.past_l2", ())]
+        hinted = past_l2(self.func)
         for param in self.func.params:
             if not is_buffer_var(param) or param not in self.used:
                 continue
             name, ctype = self.names.of(param), CTYPES[dtype_of(param)]
             self.out.line(f"AscendC::GlobalTensor<{ctype}> {name};")
             self.out.line(f"{name}.SetGlobalBuffer(reinterpret_cast<__gm__ {ctype}*>({self.addresses[param]}));")
-            if param.name in past_l2:
+            if param.name in hinted:
                 self.out.line(f"{name}.SetL2CacheHint(AscendC::CacheMode::CACHE_MODE_DISABLE);")
 
     def buffers(self) -> None:

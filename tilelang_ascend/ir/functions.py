@@ -19,6 +19,8 @@ LAUNCH = "ascend.launch"
 """Attribute of the functions of a kernel with several launches: which one, from 0."""
 SHARED = "ascend.num_shared"
 """Attribute of the same functions: how many of the last tensors are workspaces that outlive a launch; none without it."""
+PAST_L2 = "ascend.past_l2"
+"""Attribute of functions: names of the tensors whose traffic goes past L2; none without it."""
 
 
 def launch_of(ir: PrimFunc | IRModule) -> int:
@@ -52,6 +54,11 @@ def shared_buffers(func: PrimFunc) -> list:
     count = int(func.attrs[SHARED]) if func.attrs and SHARED in func.attrs else 0
     buffers = split_params(func)[1]
     return buffers[len(buffers) - count :]
+
+
+def past_l2(func: PrimFunc) -> list[str]:
+    """Names of the tensors whose traffic goes past L2."""
+    return [str(name) for name in func.attrs[PAST_L2]] if func.attrs and PAST_L2 in func.attrs else []
 
 
 def fixed_bytes(buffer) -> int:

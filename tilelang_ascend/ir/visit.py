@@ -313,6 +313,16 @@ def drop_allocs(stmt: Stmt, dead: set) -> Stmt:
     return _Drop(dead)(stmt)
 
 
+def until_none_is_removed(body: Stmt, mutator: Callable[[Stmt], StmtMutator]) -> Stmt:
+    """`body` rewritten by one `mutator(body)` after the other, each of which tells in `removed` what its result uses no more; declarations go, too."""
+    while True:
+        rewrite = mutator(body)
+        body = rewrite(body)
+        if not rewrite.removed:
+            return body
+        body = drop_allocs(body, rewrite.removed)
+
+
 class _Redeclare(StmtMutator):
     def __init__(self, new: dict):
         self.new = new
@@ -331,5 +341,5 @@ def redeclared(stmt: Stmt, new: dict) -> Stmt:
 
 __all__ = [
     "LONGEST_INDEX", "StmtMutator", "Substitute", "children", "drop_allocs", "expr_children", "exprs", "free_vars", "is_leaf", "map_children", "nodes_in",
-    "redeclared", "renew", "statements", "substitute", "substitute_expr", "walk", "walk_expr", "written_out",
+    "redeclared", "renew", "statements", "substitute", "substitute_expr", "until_none_is_removed", "walk", "walk_expr", "written_out",
 ]  # fmt: skip

@@ -14,18 +14,18 @@ def describe_steps(ascend_ir) -> tuple[Step, ...]:
 
 def _step(ascend_ir) -> Step:
     from .. import ir
-    from ..ir.functions import fixed_bytes, shared_buffers, split_params
+    from ..ir.functions import fixed_bytes, past_l2, shared_buffers, split_params
 
     first = next(iter(ascend_ir.functions.values()))
     scalars, buffers, workspaces = split_params(first)
     shared = shared_buffers(first)
     sizes = [int(n) for n in first.attrs["ascend.workspace_bytes"]] if workspaces else []
     slots = [AbiSlot("scalar", p.name, ir.dtype_of(p)) for p in scalars]
-    past_l2 = [str(name) for name in first.attrs.get("ascend.past_l2", ())]
+    hinted = past_l2(first)
     for p in buffers:
         kept, dtype = any(p.same_as(s) for s in shared), ir.dtype_of(p)
         slots.append(
-            AbiSlot("shared", p.name, dtype, fixed_bytes(p)) if kept else AbiSlot("buffer", p.name, dtype, past_l2=p.name in past_l2)
+            AbiSlot("shared", p.name, dtype, fixed_bytes(p)) if kept else AbiSlot("buffer", p.name, dtype, past_l2=p.name in hinted)
         )
     slots += [AbiSlot("workspace", p.name, ir.dtype_of(p), size) for p, size in zip(workspaces, sizes)]
     name, kernel_type = (str(first.attrs[f"ascend.{key}"]) for key in ("kernel_name", "kernel_type"))

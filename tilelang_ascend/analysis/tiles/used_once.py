@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir import Bind, For, IfThenElse, PrimFunc, Stmt, children, const_int, free_vars, is_buffer_var, substitute_expr, written_out
+from ...ir import Bind, For, PrimFunc, Stmt, children, const_int, free_vars, is_buffer_var, substitute_expr, written_out
 from ...tile import COPY, is_op
 from ...tile.uses import is_load, loads_in, moved_regions, on_chip, own_uses
 from ..index.affine import affine
@@ -36,11 +36,7 @@ class _Walk:
         for b in own_uses(s).all:
             self.users.setdefault(b, []).append((s, loops))
         inside = {**loops, s.loop_var: const_int(s.extent)} if isinstance(s, For) else loops
-        if not isinstance(s, IfThenElse) or s.else_case is None:
-            for x in children(s):
-                self.go(x, inside)
-            return
-        for x in (s.then_case, s.else_case):
+        for x in children(s):
             self.go(x, inside)
 
 

@@ -11,7 +11,7 @@ Requires: Tile IR. Ensures: values of all remaining buffers and of GM are unchan
 from __future__ import annotations
 
 from ...ir import PrimFunc, Stmt, StmtMutator, TensorRegion, const_int, dtype_of
-from ...ir.visit import drop_allocs
+from ...ir.visit import until_none_is_removed
 from ...tile import COPY, is_op
 from ...tile.uses import covers_whole, loads_in, moved_regions, on_chip, region_buffer, uses_of, with_regions, writers_and_readers
 
@@ -97,13 +97,7 @@ def _sizes(r: TensorRegion) -> list:
 
 def forward_copies(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function until nothing changes (chains of staging buffers are rare and short)."""
-    body = func.body
-    while True:
-        mutator = _Forward(body)
-        body = mutator(body)
-        if not mutator.removed:
-            return func.with_body(body)
-        body = drop_allocs(body, mutator.removed)
+    return func.with_body(until_none_is_removed(func.body, _Forward))
 
 
 __all__ = ["forward_copies"]

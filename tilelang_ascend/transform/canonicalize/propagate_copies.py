@@ -13,7 +13,7 @@ Requires: Tile IR without views of tiles. Ensures: values are unchanged.
 from __future__ import annotations
 
 from ...ir import PrimFunc, Stmt, StmtMutator, const_int, dtype_of, statements, substitute
-from ...ir.visit import drop_allocs
+from ...ir.visit import until_none_is_removed
 from ...tile import COPY, is_op
 from ...tile.uses import covers_whole, is_output, on_chip, uses_of, writers_and_readers
 
@@ -57,13 +57,7 @@ class _Propagate(StmtMutator):
 
 def propagate_copies(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function, until nothing changes."""
-    body = func.body
-    while True:
-        mutator = _Propagate(body)
-        body = mutator(body)
-        if not mutator.removed:
-            return func.with_body(body)
-        body = drop_allocs(body, mutator.removed)
+    return func.with_body(until_none_is_removed(func.body, _Propagate))
 
 
 __all__ = ["propagate_copies"]

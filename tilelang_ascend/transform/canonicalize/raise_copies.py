@@ -106,18 +106,17 @@ def _chosen(s: IfThenElse) -> Stmt:
 
 
 def _stored(s: BufferStore, conditions: list) -> list[_Move] | None:
-    value = s.value
-    if (choice := choice_of(value)) is not None:
-        # A load outside of the tensor is 0.
-        condition, value, other = choice
-        source = _element(value, dtype_of(s.buffer))
-        if source is None or on_chip(source.source) or not _is_zero(other):
-            return None
-        read = BufferStore(source.source, value, source.indices)
-        if not all(implied_by_bounds(term, read) for term in conjuncts(condition)):
-            return None
+    choice = choice_of(s.value)
+    condition, value, other = choice or (None, s.value, None)
     source = _element(value, dtype_of(s.buffer))
-    return None if source is None else [_Move(s, s, source, conditions)]
+    if source is None:
+        return None
+    if choice is not None:
+        # A load outside of the tensor is 0.
+        read = BufferStore(source.source, value, source.indices)
+        if on_chip(source.source) or not _is_zero(other) or not all(implied_by_bounds(term, read) for term in conjuncts(condition)):
+            return None
+    return [_Move(s, s, source, conditions)]
 
 
 def _updated(s: Evaluate, conditions: list) -> list[_Move] | None:

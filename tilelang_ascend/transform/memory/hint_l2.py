@@ -15,9 +15,7 @@ from __future__ import annotations
 from ...analysis.tiles.core_kinds import uses_cube
 from ...analysis.tiles.used_once import used_once
 from ...ir import PrimFunc, const_int, is_buffer_var
-from ...ir.functions import fixed_bytes
-
-PAST_L2 = "ascend.past_l2"
+from ...ir.functions import PAST_L2, fixed_bytes
 
 
 def hint_l2(func: PrimFunc, chip, notes: list, allowed: bool = True) -> PrimFunc:
@@ -46,4 +44,4 @@ def hint_l2(func: PrimFunc, chip, notes: list, allowed: bool = True) -> PrimFunc
     return func.with_attr(PAST_L2, names)
 
 
-__all__ = ["PAST_L2", "hint_l2"]
+__all__ = ["hint_l2"]

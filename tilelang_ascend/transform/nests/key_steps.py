@@ -31,8 +31,7 @@ from ...ir.wellformed import elements_of
 from ...tile import ATOMIC_ADD, COPY, FILL, GEMM, REDUCE, is_op
 from ...tile.uses import is_parallel, on_chip, own_uses
 from .divided_body import DividedBody, LongerBody
-
-ACCUMULATOR_BYTES = 4
+from .product_grid import ACCUMULATOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -199,4 +198,4 @@ def _reduction_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
     return _differ(src, dst, zip(kept, targets), keys) or not any(_counts(src, a, keys) for a in kept)
 
 
-__all__ = ["ACCUMULATOR_BYTES", "LongStep", "counts_otherwise", "key_plans", "number_of", "products_of", "room_beside_sums", "used_outside"]
+__all__ = ["LongStep", "counts_otherwise", "key_plans", "number_of", "products_of", "room_beside_sums", "used_outside"]

@@ -60,7 +60,8 @@ from ...isa.base import Space
 from ...tile import FILL, GEMM, is_op, tile_op
 from ...tile.uses import covers_whole, loads_in, uses_of
 from .fewer_keys import with_fewer_keys
-from .key_steps import ACCUMULATOR_BYTES, LongStep, counts_otherwise, key_plans, number_of, products_of, room_beside_sums, used_outside
+from .key_steps import LongStep, counts_otherwise, key_plans, number_of, products_of, room_beside_sums, used_outside
+from .product_grid import ACCUMULATOR_BYTES
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""

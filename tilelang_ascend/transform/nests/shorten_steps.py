@@ -57,7 +57,7 @@ class _Shorten(StmtMutator):
         self.func, self.l0c, self.notes, self.shorter = func, l0c, notes, {}
 
     def visit_For(self, s: For):
-        if s.kind != ForKind.SERIAL or const_int(s.min) != 0 or len(products_of(s)) < 2 or self.most[s] > MOST_STEPS:
+        if s.kind != ForKind.SERIAL or const_int(s.min) != 0 or len(products_of(s)) < 2:
             return self.generic(s)
         used, read = used_outside(self.func.body, s)
         for keys in key_plans(s):
@@ -77,7 +77,7 @@ class _Shorten(StmtMutator):
     def parts(self, loop: For, keys: SplitPlan) -> int:
         """How many steps there should be for one: as few as L0C has room for."""
         beside = room_beside_sums(self.func, loop, keys, self.l0c)
-        if beside is None:
+        if beside is None or self.most[loop] > MOST_STEPS:
             return 1
         (left, need), n = beside, min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
         some = (p for p in (1, 2, 4, 8) if n % (p * FRACTAL_ROWS) == 0 and n // p >= SHORTEST and p * left >= need)
