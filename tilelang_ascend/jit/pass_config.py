@@ -97,6 +97,7 @@ HONOURED: dict[str, tuple[str, tuple]] = {
     "tl.vectorize_loops": ("vectorize_loops", (True, False)),
     "tl.direct_channels": ("direct_channels", (True, False)),
     "tl.overlap_tiles": ("overlap_tiles", (True, False)),
+    "tl.pair_tiles": ("pair_tiles", (True, False)),
     "tl.hint_l2": ("hint_l2", (True, False)),
     "tl.cann": ("cann", CANN_RELEASES),
     "cann": ("cann", CANN_RELEASES),

@@ -256,6 +256,7 @@ def with_lateness(loop: For) -> list[tuple[Stmt, int]]:
 
 __all__ = [
     "COUNT",
+    "PAIRED",
     "IN_ORDER",
     "Uses",
     "conflict",
@@ -309,6 +310,9 @@ MET = "met"
 INDEPENDENT = "tl.persistent"
 """Annotation of loops whose iterations are different tiles of the user's grid."""
 
+
+PAIRED = "tl.paired"
+"""Annotation of loops of vector work whose iterations are two tiles side by side."""
 
 UNORDERED = "tl.unordered"
 """Annotation of loops whose iterations are those of a parallel nest, or blocks of the user's grid: what they store to tensors of the user has no

@@ -29,6 +29,7 @@ from .memory.version_buffers import (
     versioned_bytes,
 )
 from .nests.split_nests import longest_nest, split_nests
+from .schedule.interleave_pairs import interleave_pairs
 from .schedule.interleave_windows import interleave_windows
 from .schedule.rotate_loops import rotate_loops, with_less_skew
 from .stages import Stage
@@ -53,10 +54,11 @@ CODES = Pass(float8_codes, Stage.COMBINED, ("chip",))
 DISTRIBUTE = Pass(distribute_loops, Stage.COMBINED, ("chip",))
 HOIST = Pass(hoist_invariants, Stage.COMBINED, ("chip",))
 INTERLEAVE = Pass(interleave_windows, Stage.COMBINED, ("chip",))
+PAIRS = Pass(interleave_pairs, Stage.COMBINED, ("chip",))
 EXPAND = Pass(expand_lane_numbers, Stage.COMBINED)
 ADDRESSES = Pass(plan_memory, Stage.COMBINED)
-FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, DISTRIBUTE, HOIST, INTERLEAVE, EXPAND, ADDRESSES)
-"""`split_nests` only if temporaries do not fit otherwise, `distribute_loops` and `hoist_invariants` only if what they move does."""
+FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, DISTRIBUTE, HOIST, INTERLEAVE, PAIRS, EXPAND, ADDRESSES)
+"""`split_nests` only if temporaries do not fit otherwise, `distribute_loops`, `hoist_invariants` and `interleave_pairs` only if what they move does."""
 
 
 class NoSecondCopy(Exception):
@@ -275,7 +277,23 @@ def attempt(
 
 
 def _planned(ir: PrimFunc, context: Context):
-    expanded = run((INTERLEAVE, EXPAND), ir, context)
+    """(function with addresses, memory map). Temporaries of tiles side by side lie side by side, too, if there is room."""
+    apart = run((INTERLEAVE,), ir, context)
+    trying = context.attempt()
+    together = run((PAIRS,), apart, trying)
+    if together is not apart:
+        try:
+            found = _with_addresses(together, trying)
+        except OutOfMemory:
+            pass
+        else:
+            context.adopt(trying)
+            return found
+    return _with_addresses(apart, context)
+
+
+def _with_addresses(ir: PrimFunc, context: Context):
+    expanded = run((EXPAND,), ir, context)
     with context.timed(ADDRESSES.name):
         planned, memory_map = plan_memory(expanded, context.chip)
     left(ADDRESSES.name, planned, ADDRESSES.stage, context)

@@ -71,6 +71,7 @@ from .nests.narrow_masks import narrow_masks
 from .nests.narrow_maxima import narrow_maxima
 from .nests.narrow_nests import narrow_nests
 from .nests.overlap_tiles import overlap_tiles
+from .nests.pair_tiles import pair_tiles
 from .nests.part_accumulators import part_accumulators
 from .nests.part_products import part_products
 from .nests.pick_elements import pick_elements
@@ -192,6 +193,7 @@ SCHEDULE = (
     Pass(gather_loads, Stage.MAPPED, ("few_flags",)),
     Pass(overlap_tiles, Stage.MAPPED, ("chip", "overlapping")),
     Pass(skew_stages, Stage.MAPPED, ("notes",)),
+    Pass(pair_tiles, Stage.MAPPED, ("chip", "pairing")),
     Pass(chain_tiles, Stage.MAPPED, ("chaining",)),
     Pass(expand_workspaces, Stage.MAPPED),
     Pass(split_masks, Stage.MAPPED),
@@ -240,6 +242,12 @@ SPILLED_ROOM = (1 / 4, 1 / 16)
 """Shares of UB that tiles may take which are not spilled: the rest is for parts of the others, and for temporaries."""
 SUMS_APART = (Apart.LOOPS, Apart.ALL)
 """How products for sums that L0C has no room for are taken apart, if nothing else helps: as few as possible first."""
+SIDE_BY_SIDE = (
+    ("overlap_tiles", "may_overlap", "the second half of the work on a tile is done beside the first half of that on the next one"),
+    ("pair_tiles", "may_pair", "two tiles of a core are worked on side by side: while one of them waits, the other one goes on"),
+)
+"""(option, what says that it may be worth it, note) of ways to have work on two tiles of a core beside each other, of which the machine model has to say
+whether they are faster."""
 TRIED_PARTS = 8
 """The number of parts of tiles is at most this many times what tiles without temporaries need."""
 
@@ -292,20 +300,23 @@ def lower(
 
 
 def _in_less_time(func: PrimFunc, context: Context, measure: Callable | None):
-    """(functions of the cores, memory map) of a function with one grid; with the halves of tiles side by side if that takes less time."""
+    """(functions of the cores, memory map) of a function with one grid; with the halves of tiles, or tiles, side by side if that takes less time."""
     attempt = context.attempt()
     lowered = _lower_launch(func, attempt)
     # What fits in parts only takes long to lower, and has no room for values of two tiles.
-    if attempt.may_overlap and attempt.parts == 1 and context.options.overlap_tiles is None and measure is not None:
+    ways = SIDE_BY_SIDE if measure is not None and attempt.parts == 1 else ()
+    for option, note in [
+        (option, note) for option, may, note in ways if getattr(attempt, may) and getattr(context.options, option) is None
+    ]:
         other, found = context.attempt(), None
-        other.options = replace(context.options, overlap_tiles=True)
+        other.options = replace(context.options, **{option: True})
         try:
             found = _lower_launch(func, other)
         except TilelangAscendError:
-            pass
-        if found is not None and _takes_less(found[0], lowered[0], partial(measure, chip=context.chip)):
+            continue
+        if _takes_less(found[0], lowered[0], partial(measure, chip=context.chip)):
             lowered, attempt = found, other
-            context.notes.append("the second half of the work on a tile is done beside the first half of that on the next one")
+            context.notes.append(note)
     context.adopt(attempt)
     return lowered
 

@@ -37,7 +37,7 @@ _LOOPS = frozenset({"tl.parallel", "tl.count", "tl.in_order", "num_stages", "tl.
 _GRID = frozenset({"tl.grid"})
 _PART = frozenset({"tl.part"})
 _UNORDERED = frozenset({"tl.unordered"})
-_BLOCKS = _UNORDERED | {"tl.persistent"}
+_BLOCKS = _UNORDERED | {"tl.persistent", "tl.paired"}
 
 
 @dataclass(frozen=True)

@@ -2073,6 +2073,175 @@ PAIRS = {
                 T.tl.copy(x[0:4, 0:64], Y[tile * 4:tile * 4 + 4, 0:64])
         """,
     ),
+    "pair_tiles": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((10, 8, 64), "float32"), Y: T.Buffer((10, 64), "float32")):
+            T.func_attr({"ascend.block_dim": 2})
+            x = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            y = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            for t in T.serial(5, annotations={"tl.persistent": 1, "tl.skew": "0 0 0 1"}):
+                tile: T.let[T.int32] = block + t * 2
+                T.tl.fill(y[0:64], T.float32(0.0))
+                for k in range(8):
+                    T.tl.copy(X[tile, k, 0:64], x[0:64])
+                    for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                        y[i] = T.exp(y[i] - x[i])
+                T.tl.copy(y[0:64], Y[tile, 0:64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((10, 8, 64), "float32"), Y: T.Buffer((10, 64), "float32")):
+            T.func_attr({"ascend.block_dim": 2})
+            x = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            x_2 = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            x_3 = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            y = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            y_2 = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            y_3 = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            for t in T.serial(2, annotations={"tl.persistent": 1, "tl.paired": 1}):
+                tile: T.let[T.int32] = block + t * 2 * 2
+                tile_2: T.let[T.int32] = block + (t * 2 + 1) * 2
+                T.tl.fill(y[0:64], T.float32(0.0))
+                T.tl.fill(y_2[0:64], T.float32(0.0))
+                for k in range(8):
+                    T.tl.copy(X[tile, k, 0:64], x[0:64])
+                    T.tl.copy(X[tile_2, k, 0:64], x_2[0:64])
+                    for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                        y[i] = T.exp(y[i] - x[i])
+                    for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                        y_2[i] = T.exp(y_2[i] - x_2[i])
+                T.tl.copy(y[0:64], Y[tile, 0:64])
+                T.tl.copy(y_2[0:64], Y[tile_2, 0:64])
+            tile_3: T.let[T.int32] = block + T.Mul(4, 2)
+            T.tl.fill(y_3[0:64], T.float32(0.0))
+            for k in range(8):
+                T.tl.copy(X[tile_3, k, 0:64], x_3[0:64])
+                for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                    y_3[i] = T.exp(y_3[i] - x_3[i])
+            T.tl.copy(y_3[0:64], Y[tile_3, 0:64])
+        """,
+    ),
+    "pair_tiles, by way of both kinds of core": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((4, 8, 64, 64), "float16"), Y: T.Buffer((4, 64, 64), "float32")):
+            T.func_attr({"ascend.block_dim": 2})
+            x = T.alloc_buffer((64, 64), "float16", scope="shared.l1")
+            s = T.alloc_buffer((64, 64), "float16", scope="shared.l1")
+            p = T.alloc_buffer((64, 64), "float32", scope="local.l0c")
+            y = T.alloc_buffer((64, 64), "float32", scope="shared.ub")
+            ws = T.alloc_buffer((64, 64), "float32", annotations={"workspace": 1})
+            back = T.alloc_buffer((64, 64), "float16", annotations={"workspace": 1})
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            for t in T.serial(2, annotations={"tl.persistent": 1}):
+                T.tl.fill(s[0:64, 0:64], T.float16(0.0))
+                for k in range(8):
+                    T.tl.fill(p[0:64, 0:64], T.float32(0.0))
+                    T.Call("tl.gemm", [s[0:64, 0:64], s[0:64, 0:64], p[0:64, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(p[0:64, 0:64], ws[0:64, 0:64])
+                    T.tl.copy(ws[0:64, 0:64], y[0:64, 0:64])
+                    T.tl.copy(X[block + t * 2, k, 0:64, 0:64], x[0:64, 0:64])
+                    for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(64):
+                            y[i, j] = T.exp(y[i, j])
+                    T.tl.copy(y[0:64, 0:64], back[0:64, 0:64])
+                    T.tl.copy(back[0:64, 0:64], s[0:64, 0:64])
+                T.tl.copy(y[0:64, 0:64], Y[block + t * 2, 0:64, 0:64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((4, 8, 64, 64), "float16"), Y: T.Buffer((4, 64, 64), "float32")):
+            T.func_attr({"ascend.block_dim": 2})
+            x = T.alloc_buffer((64, 64), "float16", scope="shared.l1")
+            x_2 = T.alloc_buffer((64, 64), "float16", scope="shared.l1")
+            s = T.alloc_buffer((64, 64), "float16", scope="shared.l1")
+            s_2 = T.alloc_buffer((64, 64), "float16", scope="shared.l1")
+            p = T.alloc_buffer((64, 64), "float32", scope="local.l0c")
+            p_2 = T.alloc_buffer((64, 64), "float32", scope="local.l0c")
+            y = T.alloc_buffer((64, 64), "float32", scope="shared.ub")
+            y_2 = T.alloc_buffer((64, 64), "float32", scope="shared.ub")
+            ws = T.alloc_buffer((64, 64), "float32", annotations={"workspace": 1})
+            ws_2 = T.alloc_buffer((64, 64), "float32", annotations={"workspace": 1})
+            back = T.alloc_buffer((64, 64), "float16", annotations={"workspace": 1})
+            back_2 = T.alloc_buffer((64, 64), "float16", annotations={"workspace": 1})
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            for t in T.serial(1, annotations={"tl.persistent": 1}):
+                T.tl.fill(s[0:64, 0:64], T.float16(0.0))
+                T.tl.fill(s_2[0:64, 0:64], T.float16(0.0))
+                for k in range(8):
+                    T.tl.fill(p[0:64, 0:64], T.float32(0.0))
+                    T.Call("tl.gemm", [s[0:64, 0:64], s[0:64, 0:64], p[0:64, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(p[0:64, 0:64], ws[0:64, 0:64])
+                    T.tl.copy(X[block + t * 2 * 2, k, 0:64, 0:64], x[0:64, 0:64])
+                    T.tl.fill(p_2[0:64, 0:64], T.float32(0.0))
+                    T.Call("tl.gemm", [s_2[0:64, 0:64], s_2[0:64, 0:64], p_2[0:64, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(p_2[0:64, 0:64], ws_2[0:64, 0:64])
+                    T.tl.copy(X[block + (t * 2 + 1) * 2, k, 0:64, 0:64], x_2[0:64, 0:64])
+                    T.tl.copy(ws[0:64, 0:64], y[0:64, 0:64])
+                    for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(64):
+                            y[i, j] = T.exp(y[i, j])
+                    T.tl.copy(y[0:64, 0:64], back[0:64, 0:64])
+                    T.tl.copy(ws_2[0:64, 0:64], y_2[0:64, 0:64])
+                    for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(64):
+                            y_2[i, j] = T.exp(y_2[i, j])
+                    T.tl.copy(y_2[0:64, 0:64], back_2[0:64, 0:64])
+                    T.tl.copy(back[0:64, 0:64], s[0:64, 0:64])
+                    T.tl.copy(back_2[0:64, 0:64], s_2[0:64, 0:64])
+                T.tl.copy(y[0:64, 0:64], Y[block + t * 2 * 2, 0:64, 0:64])
+                T.tl.copy(y_2[0:64, 0:64], Y[block + (t * 2 + 1) * 2, 0:64, 0:64])
+        """,
+    ),
+    "interleave_pairs": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256,), "float32"), Y: T.Buffer((256,), "float32")):
+            x = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            x_2 = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            m = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            m_2 = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            for t in T.serial(2, annotations={"tl.persistent": 1, "tl.paired": 1}):
+                T.ascend.copy_gm_to_ub(x[0, 0], X[t * 128], 1, 256, 0, 0, 0, 0, 0, 0)
+                T.ascend.copy_gm_to_ub(x_2[0, 0], X[t * 128 + 64], 1, 256, 0, 0, 0, 0, 0, 0)
+                T.ascend.adds(m[0, 0], x[0, 0], T.float32(1), 64)
+                T.ascend.adds(m_2[0, 0], x_2[0, 0], T.float32(1), 64)
+                for i in range(8):
+                    T.ascend.muls(m[0, 0], m[0, 0], T.float32(2), 64)
+                    T.ascend.exp(m[0, 0], m[0, 0], 64)
+                    T.ascend.muls(m_2[0, 0], m_2[0, 0], T.float32(2), 64)
+                    T.ascend.exp(m_2[0, 0], m_2[0, 0], 64)
+                T.ascend.adds(x[0, 0], m[0, 0], T.float32(1), 64)
+                T.ascend.adds(x_2[0, 0], m_2[0, 0], T.float32(1), 64)
+                T.ascend.copy_ub_to_gm(Y[t * 128], x[0, 0], 1, 256, 0, 0)
+                T.ascend.copy_ub_to_gm(Y[t * 128 + 64], x_2[0, 0], 1, 256, 0, 0)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256,), "float32"), Y: T.Buffer((256,), "float32")):
+            x = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            x_2 = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            m = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            m_2 = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            for t in T.serial(2, annotations={"tl.persistent": 1, "tl.paired": 1}):
+                T.ascend.copy_gm_to_ub(x[0, 0], X[t * 128], 1, 256, 0, 0, 0, 0, 0, 0)
+                T.ascend.copy_gm_to_ub(x_2[0, 0], X[t * 128 + 64], 1, 256, 0, 0, 0, 0, 0, 0)
+                T.ascend.adds(m[0, 0], x[0, 0], T.float32(1), 64)
+                T.ascend.adds(m_2[0, 0], x_2[0, 0], T.float32(1), 64)
+                for i in range(8):
+                    T.ascend.muls(m[0, 0], m[0, 0], T.float32(2), 64)
+                    T.ascend.muls(m_2[0, 0], m_2[0, 0], T.float32(2), 64)
+                    T.ascend.exp(m[0, 0], m[0, 0], 64)
+                    T.ascend.exp(m_2[0, 0], m_2[0, 0], 64)
+                T.ascend.adds(x[0, 0], m[0, 0], T.float32(1), 64)
+                T.ascend.adds(x_2[0, 0], m_2[0, 0], T.float32(1), 64)
+                T.ascend.copy_ub_to_gm(Y[t * 128], x[0, 0], 1, 256, 0, 0)
+                T.ascend.copy_ub_to_gm(Y[t * 128 + 64], x_2[0, 0], 1, 256, 0, 0)
+        """,
+    ),
     "gather_loads": (
         """
         @T.prim_func
@@ -2829,6 +2998,7 @@ def applied(name: str, ir, wanted: dict):
         "joining": SimpleNamespace(joined=False),
         "chaining": SimpleNamespace(chained=False),
         "overlapping": SimpleNamespace(overlap=True, may_overlap=False),
+        "pairing": SimpleNamespace(pair=True, may_pair=False),
         "uncut": False,
         "inner": False,
         "placed": False,

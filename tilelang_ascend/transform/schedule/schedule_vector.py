@@ -3,15 +3,10 @@
 Before:  muls(a, x, 2); adds(a, a, 1); exp(a, a); muls(b, x, 3); adds(b, b, 1)
 After:   muls(a, x, 2); muls(b, x, 3); adds(a, a, 1); adds(b, b, 1); exp(a, a)
 
-A vector instruction that depends on another one waits for it behind a barrier, and the barrier waits for everything before it: the latency
-of an instruction is paid once for each barrier. In a run of instructions the fewest barriers are those of its longest chain of
-dependences: list scheduling, by the place the chain of an instruction gives it.
+The fewest barriers a run of instructions can have are those of its longest chain of dependences (vector_runs.py).
 
 In front of the loops of a kernel, instructions that need nothing but constants, as lane numbers do, go before the first one that may have to
 wait for a transfer: they take no time while that is on its way.
-
-The first instruction that works on a tile some other pipe reads or writes does not pass instructions before it: it could have to wait
-for a transfer.
 
 Requires: Ascend IR for both cores together, with addresses, without flags. Ensures: dependent instructions keep their order.
 """
@@ -27,9 +22,7 @@ from ...ir import (
     BufferStore,
     Evaluate,
     PrimFunc,
-    SeqStmt,
     Stmt,
-    StmtMutator,
     exprs,
     free_vars,
     scope_of,
@@ -37,9 +30,7 @@ from ...ir import (
     statements,
     stmts_of,
 )
-
-LEAST = 4
-"""Runs shorter than this have next to nothing to gain."""
+from .vector_runs import Permute, moves, shared_tiles
 
 
 def schedule_vector(func: PrimFunc, chip) -> PrimFunc:
@@ -51,14 +42,14 @@ def schedule_vector(func: PrimFunc, chip) -> PrimFunc:
     if body is not None:
         func = func.with_body(body)
         program = build_program(func, chip)
-    moves = _moves(program)
-    return func.with_body(_Permute(moves)(func.body)) if moves else func
+    found = moves(program)
+    return func.with_body(Permute(found)(func.body)) if found else func
 
 
 def _constants_first(body: Stmt, program: Program) -> Stmt | None:
     """`body` with instructions of its outermost list that wait for nobody in front of the first vector instruction that may; None if there are
     none behind it."""
-    shared = _shared_tiles(program)
+    shared = shared_tiles(program)
     inside: dict = {}
     for instr in program.instrs:
         inside.setdefault(_top(instr).position, []).append(instr)
@@ -97,68 +88,6 @@ def _waits_for_nobody(instr: Instr, before: list[Instr], shared: set, program: P
     if any(a.space == "global" or a.buffer in shared for a in instr.accesses):
         return False
     return not any(meet(x, instr, program) for x in before)
-
-
-def _shared_tiles(program: Program) -> set:
-    """Tiles that other pipes than the vector unit work on."""
-    return {a.buffer for i in program.instrs if QUEUES[i.queue][1] != "V" for a in i.accesses if a.space != "global"}
-
-
-def _moves(program: Program) -> dict:
-    """First statement of a run -> its statements in their new order, for runs that change."""
-    shared = _shared_tiles(program)
-    blocks: dict[int, list[Instr]] = {}
-    for instr in program.instrs:
-        blocks.setdefault(id(instr.parent), []).append(instr)
-    out = {}
-    for instrs in blocks.values():
-        for run in _runs(instrs):
-            levels = _levels(run, program, shared)
-            order = sorted(range(len(run)), key=lambda i: levels[i])
-            if order != list(range(len(run))):
-                out[run[0].stmt] = [run[i].stmt for i in order]
-    return out
-
-
-def _runs(instrs: list[Instr]) -> list[list[Instr]]:
-    """Vector instructions that stand one right after the other."""
-    runs: list[list[Instr]] = [[]]
-    for instr in instrs:
-        if QUEUES[instr.queue][1] != "V" or not isinstance(instr.stmt, Evaluate):
-            runs.append([])
-            continue
-        if runs[-1] and runs[-1][-1].position != instr.position - 1:
-            runs.append([])
-        runs[-1].append(instr)
-    return [run for run in runs if len(run) >= LEAST]
-
-
-def _levels(run: list[Instr], program: Program, shared: set) -> list[int]:
-    """How many barriers stand in front of each instruction at least."""
-    levels: list[int] = []
-    met: set = set()
-    for j, instr in enumerate(run):
-        transferred = {a.buffer for a in instr.accesses} & shared
-        level = 0 if transferred <= met else max(levels, default=0)
-        met |= transferred
-        for i in range(j - 1, -1, -1):
-            if levels[i] >= level and meet(run[i], instr, program):
-                level = levels[i] + 1
-        levels.append(level)
-    return levels
-
-
-class _Permute(StmtMutator):
-    def __init__(self, moves: dict):
-        self.moves = moves
-
-    def visit_SeqStmt(self, s: SeqStmt):
-        items, out, at = list(s.seq), [], 0
-        while at < len(items):
-            run = self.moves.get(items[at])
-            out += run if run else [self.visit(items[at])]
-            at += len(run) if run else 1
-        return out
 
 
 __all__ = ["schedule_vector"]
