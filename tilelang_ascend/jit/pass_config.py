@@ -98,6 +98,7 @@ HONOURED: dict[str, tuple[str, tuple]] = {
     "tl.direct_channels": ("direct_channels", (True, False)),
     "tl.overlap_tiles": ("overlap_tiles", (True, False)),
     "tl.pair_tiles": ("pair_tiles", (True, False)),
+    "tl.pair_blocks": ("pair_blocks", (True, False)),
     "tl.hint_l2": ("hint_l2", (True, False)),
     "tl.cann": ("cann", CANN_RELEASES),
     "cann": ("cann", CANN_RELEASES),

@@ -25,7 +25,7 @@ class Options:
     vectorize_loops: serial loops over elements may be work of the vector unit.
     direct_channels: values may cross between cube and vector cores on chip, where there are paths.
     overlap_tiles: the halves of vector work on two tiles may be done side by side; None: where that is faster by the machine model. pair_tiles: the same of
-    two tiles of a core as they are.
+    two tiles of a core as they are. pair_blocks: the same of two neighbouring blocks of the grid.
     hint_l2: tensors that are needed once may go past L2.
     cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
@@ -39,6 +39,7 @@ class Options:
     direct_channels: bool = True
     overlap_tiles: bool | None = None
     pair_tiles: bool | None = None
+    pair_blocks: bool | None = None
     hint_l2: bool = True
     cann: int = 8
 
@@ -70,8 +71,8 @@ class Context:
     be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. pieced: it made a difference. following: they may be as long as is best where tiles of a core
     follow each other. relied: they are that long. chained: tiles do follow each other. narrow: products are made in parts of few columns. parts:
     tiles are worked on in so many of them. in_step: whether statements of a loop that may run late may run in step
-    where memories are too small for values of several iterations. may_join: blocks that load the same may be worked on together. joined: they are. may_overlap, may_pair: halves of tiles, or
-    tiles, might be worth being done side by side. apart: which products are made apart from what they are added to, here and in all attempts.
+    where memories are too small for values of several iterations. may_join: blocks that load the same may be worked on together. joined: they are. may_overlap, may_pair, may_pair_blocks: halves of tiles,
+    tiles, or blocks might be worth being done side by side. apart: which products are made apart from what they are added to, here and in all attempts.
     few_flags: flags have run out in another attempt. fences: barriers for all pipes that stand for flags.
     """
 
@@ -100,6 +101,7 @@ class Context:
     fences: int = 0
     may_overlap: bool = False
     may_pair: bool = False
+    may_pair_blocks: bool = False
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
@@ -127,6 +129,7 @@ class Context:
         self.joined |= other.joined
         self.may_overlap |= other.may_overlap
         self.may_pair |= other.may_pair
+        self.may_pair_blocks |= other.may_pair_blocks
         self.relied |= other.relied
         self.chained |= other.chained
         self.parts *= other.parts
@@ -192,6 +195,11 @@ class Context:
     def pair(self) -> bool:
         """Whether two tiles of a core are worked on side by side."""
         return bool(self.options.pair_tiles)
+
+    @property
+    def pair_blocks(self) -> bool:
+        """Whether two neighbouring blocks are one."""
+        return bool(self.options.pair_blocks)
 
     @property
     def pairing(self) -> Context:

@@ -20,6 +20,7 @@ from .lower.hoist_invariants import hoist_invariants
 from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import bytes_apart, plan_memory
 from .memory.version_buffers import (
+    DEFAULT_VERSIONS,
     choose_versions,
     copies_in,
     crossing_lacks_copies,
@@ -147,7 +148,7 @@ def fit(mapped: PrimFunc, context: Context):
         if widened is None and hopeless.covers(counts, lanes):
             continue
         try:
-            chosen = attempt(mapped, context.attempt(), versions, beside, lanes, widened, turns=turns)
+            chosen = _with_fewer(mapped, context, versions, beside, lanes, widened, turns)
             break
         except OutOfMemory as error:
             hopeless.add(error.fields["memory"], counts, lanes)
@@ -171,6 +172,23 @@ def fit(mapped: PrimFunc, context: Context):
     context.adopt(found)
     context.cramped |= lacks_copies(mapped.body, copies, context.options.max_versions)
     return planned, memory_map
+
+
+def _with_fewer(mapped: PrimFunc, context: Context, versions: int, temporaries: int, lanes: int | None, widened: int | None, turns: bool):
+    """An attempt; if temporaries need more than was thought, another one with as many copies less as that takes.
+
+    Raises: OutOfMemory.
+    """
+    try:
+        return attempt(mapped, context.attempt(), versions, temporaries, lanes, widened, turns=turns)
+    except OutOfMemory as error:
+        if error.fields["memory"] != Space.UB.name or versions <= DEFAULT_VERSIONS - 1 or lanes is not None:
+            raise
+        failure, more = error, temporaries + error.fields["needed"] - error.fields["available"]
+    least = choose_versions(mapped.body, 1, context.chip, temporaries, turns=turns)
+    if all(n <= least[b][0] for b, (n, _) in choose_versions(mapped.body, versions, context.chip, more, turns=turns).items()):
+        raise failure
+    return attempt(mapped, context.attempt(), versions, more, lanes, widened, turns=turns)
 
 
 def _with_more(mapped: PrimFunc, context: Context, chosen: tuple, versions: int, temporaries: int):
@@ -265,19 +283,20 @@ def attempt(
         if moved is coded:
             break
         try:
-            planned, memory_map = _planned(moved, trying)
+            planned, memory_map = _planned(moved, trying, versions == 1)
         except OutOfMemory as error:
             if error.fields["memory"] != Space.UB.name:
                 raise  # What they move is vector work.
             continue
         context.adopt(trying)
         return planned, memory_map, versioned, context
-    planned, memory_map = _planned(coded, context)
+    planned, memory_map = _planned(coded, context, versions == 1)
     return planned, memory_map, versioned, context
 
 
-def _planned(ir: PrimFunc, context: Context):
-    """(function with addresses, memory map). Temporaries of tiles side by side lie side by side, too, if there is room."""
+def _planned(ir: PrimFunc, context: Context, last: bool):
+    """(function with addresses, memory map). Temporaries of tiles side by side lie side by side, too; if there is no room and this is the `last` way, they
+    take turns."""
     apart = run((INTERLEAVE,), ir, context)
     trying = context.attempt()
     together = run((PAIRS,), apart, trying)
@@ -285,7 +304,8 @@ def _planned(ir: PrimFunc, context: Context):
         try:
             found = _with_addresses(together, trying)
         except OutOfMemory:
-            pass
+            if not last:
+                raise
         else:
             context.adopt(trying)
             return found

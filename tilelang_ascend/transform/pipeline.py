@@ -11,14 +11,29 @@ from functools import partial
 from typing import Any, Callable
 
 from ..analysis.dependence.trace import TooManyTraces
+from ..analysis.index.data_names import DataNames
 from ..analysis.tiles.core_kinds import uses_cube, uses_vector
 from ..analysis.tiles.large_sums import accumulators, large_sums, uses_of_sums
 from ..collector import PAUSED_COLLECTOR
 from ..errors import OutOfMemory, TilelangAscendError, UnsupportedConstruct, location_of
-from ..ir import AllocBuffer, IRModule, PrimFunc, const_int, same_program, scope_of, statements, structural_equal
+from ..ir import (
+    AllocBuffer,
+    For,
+    IfThenElse,
+    IRModule,
+    PrimFunc,
+    Stmt,
+    While,
+    children,
+    const_int,
+    same_program,
+    scope_of,
+    statements,
+    structural_equal,
+)
 from ..ir.functions import launches
 from ..isa.base import SCOPES, Space
-from ..tile.uses import forget_uses
+from ..tile.uses import forget_uses, is_parallel
 from .canonicalize.bind_elements import bind_elements
 from .canonicalize.check_bounds import check_bounds
 from .canonicalize.drop_continues import drop_continues
@@ -71,6 +86,7 @@ from .nests.narrow_masks import narrow_masks
 from .nests.narrow_maxima import narrow_maxima
 from .nests.narrow_nests import narrow_nests
 from .nests.overlap_tiles import overlap_tiles
+from .nests.pair_blocks import pair_blocks
 from .nests.pair_tiles import pair_tiles
 from .nests.part_accumulators import part_accumulators
 from .nests.part_products import part_products
@@ -173,7 +189,11 @@ GRID = (
     Pass(hoist_loads, Stage.MAPPED),
 )
 """Blocks divide the work."""
-MAP = (Pass(hint_l2, Stage.PLACED, ("chip", "notes", "may_hint")), *GRID)
+MAP = (
+    Pass(hint_l2, Stage.PLACED, ("chip", "notes", "may_hint")),
+    Pass(pair_blocks, Stage.PLACED, ("chip", "pairing")),
+    *GRID,
+)
 """The same, and what they need once goes past L2."""
 STREAM = (*GRID, Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")))
 """Only if these parts cannot be independent."""
@@ -244,6 +264,7 @@ SUMS_APART = (Apart.LOOPS, Apart.ALL)
 """How products for sums that L0C has no room for are taken apart, if nothing else helps: as few as possible first."""
 SIDE_BY_SIDE = (
     ("overlap_tiles", "may_overlap", "the second half of the work on a tile is done beside the first half of that on the next one"),
+    ("pair_blocks", "may_pair_blocks", "two neighbouring blocks are worked on side by side: one barrier serves both"),
     ("pair_tiles", "may_pair", "two tiles of a core are worked on side by side: while one of them waits, the other one goes on"),
 )
 """(option, what says that it may be worth it, note) of ways to have work on two tiles of a core beside each other, of which the machine model has to say
@@ -304,7 +325,7 @@ def _in_less_time(func: PrimFunc, context: Context, measure: Callable | None):
     attempt = context.attempt()
     lowered = _lower_launch(func, attempt)
     # What fits in parts only takes long to lower, and has no room for values of two tiles.
-    ways = SIDE_BY_SIDE if measure is not None and attempt.parts == 1 else ()
+    ways = SIDE_BY_SIDE if measure is not None and attempt.parts == 1 and not _data_decides(func.body) else ()
     for option, note in [
         (option, note) for option, may, note in ways if getattr(attempt, may) and getattr(context.options, option) is None
     ]:
@@ -319,6 +340,19 @@ def _in_less_time(func: PrimFunc, context: Context, measure: Callable | None):
             context.notes.append(note)
     context.adopt(attempt)
     return lowered
+
+
+def _data_decides(body: Stmt) -> bool:
+    """True if elements of tensors decide how often a loop runs, or whether a branch does: without them nobody can tell what that takes."""
+    data = DataNames(body)
+
+    def see(s: Stmt) -> bool:
+        if is_parallel(s):
+            return False
+        heads = {For: lambda: [s.extent], IfThenElse: lambda: [s.condition], While: lambda: [s.condition]}.get(type(s), list)()
+        return any(map(data.is_data, heads)) or any(map(see, children(s)))
+
+    return see(body)
 
 
 def _takes_less(module: IRModule, than: IRModule, measure: Callable) -> bool:

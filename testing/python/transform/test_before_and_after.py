@@ -2242,6 +2242,67 @@ PAIRS = {
                 T.ascend.copy_ub_to_gm(Y[t * 128 + 64], x_2[0, 0], 1, 256, 0, 0)
         """,
     ),
+    "pair_blocks": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((1024, 4, 16, 16), "float16"), Y: T.Buffer((1024, 16, 16), "float32")):
+            for bx in T.serial(1024, annotations={"tl.grid": 0}):
+                for by in T.serial(4, annotations={"tl.grid": 1}):
+                    x = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+                    p = T.alloc_buffer((16, 16), "float32", scope="local.l0c")
+                    y = T.alloc_buffer((16, 16), "float32", scope="shared.ub")
+                    ws = T.alloc_buffer((16, 16), "float32", annotations={"workspace": 1})
+                    steps: T.let[T.int32] = by + 1
+                    row: T.let[T.int32] = bx * 4
+                    T.tl.fill(p[0:16, 0:16], T.float32(0.0))
+                    for k in range(steps):
+                        T.tl.copy(X[bx, k, 0:16, 0:16], x[0:16, 0:16])
+                        T.Call("tl.gemm", [x[0:16, 0:16], x[0:16, 0:16], p[0:16, 0:16], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(p[0:16, 0:16], ws[0:16, 0:16])
+                    T.tl.copy(ws[0:16, 0:16], y[0:16, 0:16])
+                    for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(16):
+                            y[i, j] = T.exp(y[i, j] * T.float32(2.0)) + T.Cast("float32", row)
+                    T.tl.copy(y[0:16, 0:16], Y[bx, 0:16, 0:16])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((1024, 4, 16, 16), "float16"), Y: T.Buffer((1024, 16, 16), "float32")):
+            T.func_attr({"ascend.paired": 1})
+            for bx in T.serial(512, annotations={"tl.grid": 0}):
+                for by in T.serial(4, annotations={"tl.grid": 1}):
+                    x = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+                    x_2 = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+                    p = T.alloc_buffer((16, 16), "float32", scope="local.l0c")
+                    p_2 = T.alloc_buffer((16, 16), "float32", scope="local.l0c")
+                    y = T.alloc_buffer((16, 16), "float32", scope="shared.ub")
+                    y_2 = T.alloc_buffer((16, 16), "float32", scope="shared.ub")
+                    ws = T.alloc_buffer((16, 16), "float32", annotations={"workspace": 1})
+                    ws_2 = T.alloc_buffer((16, 16), "float32", annotations={"workspace": 1})
+                    steps: T.let[T.int32] = by + 1
+                    row: T.let[T.int32] = bx * 2 * 4
+                    row_2: T.let[T.int32] = (bx * 2 + 1) * 4
+                    T.tl.fill(p[0:16, 0:16], T.float32(0.0))
+                    T.tl.fill(p_2[0:16, 0:16], T.float32(0.0))
+                    for k in range(steps):
+                        T.tl.copy(X[bx * 2, k, 0:16, 0:16], x[0:16, 0:16])
+                        T.tl.copy(X[bx * 2 + 1, k, 0:16, 0:16], x_2[0:16, 0:16])
+                        T.Call("tl.gemm", [x[0:16, 0:16], x[0:16, 0:16], p[0:16, 0:16], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                        T.Call("tl.gemm", [x_2[0:16, 0:16], x_2[0:16, 0:16], p_2[0:16, 0:16], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(p[0:16, 0:16], ws[0:16, 0:16])
+                    T.tl.copy(p_2[0:16, 0:16], ws_2[0:16, 0:16])
+                    T.tl.copy(ws[0:16, 0:16], y[0:16, 0:16])
+                    T.tl.copy(ws_2[0:16, 0:16], y_2[0:16, 0:16])
+                    for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(16):
+                            y[i, j] = T.exp(y[i, j] * T.float32(2.0)) + T.Cast("float32", row)
+                    for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(16):
+                            y_2[i, j] = T.exp(y_2[i, j] * T.float32(2.0)) + T.Cast("float32", row_2)
+                    T.tl.copy(y[0:16, 0:16], Y[bx * 2, 0:16, 0:16])
+                    T.tl.copy(y_2[0:16, 0:16], Y[bx * 2 + 1, 0:16, 0:16])
+        """,
+    ),
     "gather_loads": (
         """
         @T.prim_func
@@ -2998,7 +3059,7 @@ def applied(name: str, ir, wanted: dict):
         "joining": SimpleNamespace(joined=False),
         "chaining": SimpleNamespace(chained=False),
         "overlapping": SimpleNamespace(overlap=True, may_overlap=False),
-        "pairing": SimpleNamespace(pair=True, may_pair=False),
+        "pairing": SimpleNamespace(pair=True, may_pair=False, pair_blocks=True, may_pair_blocks=False),
         "uncut": False,
         "inner": False,
         "placed": False,

@@ -48,7 +48,7 @@ from ...ir import (
 from ...ir.grids import is_grid_axis
 from ...ir.visit import drop_allocs
 from ...isa.base import ITEMSIZE
-from ...tile.uses import UNORDERED, loads_in, moved_regions, on_chip
+from ...tile.uses import INDEPENDENT, PAIRED, UNORDERED, loads_in, moved_regions, on_chip
 
 GOLDEN = 0.382
 """Part of a round by which places are shifted: multiples of it spread evenly."""
@@ -119,6 +119,11 @@ def _place(block, step, blocks: int, turns: bool, shift: int):
     return block + tirx.floormod(step, imm(2)) * (imm(blocks - 1) - block * 2) if turns else block
 
 
+def _notes(func: PrimFunc) -> dict:
+    """Annotations of the loop over tiles."""
+    return {INDEPENDENT: 1} | ({PAIRED: 1} if "ascend.paired" in func.attrs else {})
+
+
 def map_grid(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a placed Tile IR function; `chip` gives the numbers of cores."""
     before, grids, after = _grids(func.body)
@@ -159,7 +164,7 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
     else:
         mine = _place(block, tirx.floordiv(total, imm(blocks)), blocks, turns, shift)  # in the last round
         trips = imm(tiles // blocks) if even else analyzer.simplify(tirx.floordiv(total - mine + (blocks - 1), imm(blocks)))
-        main = loop(step, trips, seq(inner), span=grids[0].span, tl__persistent=1)
+        main = loop(step, trips, seq(inner), span=grids[0].span, **_notes(func))
     allocs = [s for s in statements(main) if isinstance(s, AllocBuffer) and (on_chip(s.buffer) or "workspace" in s.annotations)]
     out = func.with_body(seq(allocs, binds, before, drop_allocs(main, {a.buffer for a in allocs}), after))
     return out.with_attr("ascend.block_dim", blocks)

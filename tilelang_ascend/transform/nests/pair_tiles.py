@@ -19,41 +19,30 @@ Requires: mapped Tile IR behind skew_stages, before chain_tiles. Ensures: the sa
 
 from __future__ import annotations
 
-from itertools import groupby
-
 from ...analysis.index.known_lets import known_lets
-from ...analysis.tiles.core_kinds import CUBE_SCOPES, crosses, uses_cube, uses_vector
+from ...analysis.tiles.core_kinds import uses_cube, uses_vector
 from ...analysis.tiles.home_loops import core_number, overwritten_first
 from ...ir import (
     AllocBuffer,
-    Bind,
     For,
-    ForKind,
     IfThenElse,
     PrimFunc,
     Stmt,
-    While,
     const_int,
-    decl_buffer,
     dtype_of,
     imm,
     redeclared,
     renew,
-    scope_of,
     seq,
     statements,
     stmts_of,
-    structural_equal,
     substitute,
     tirx,
 )
-from ...tile.jumps import may_leave
-from ...tile.uses import INDEPENDENT, PAIRED, SKEW, conflict, is_output, is_parallel, lateness, loads_in, own_uses, used_outside, uses_of
+from ...tile.uses import INDEPENDENT, PAIRED, SKEW, is_parallel, lateness, loads_in, used_outside, uses_of
 from .core_time import Model
-from .gathered import uses_and_names
+from .side_by_side import TILES, another, is_mixed, may_stand_beside, side_by_side
 
-TILES = 2
-"""Side by side."""
 LEAST_LATENCY = 1 / 4
 """Share of vector work that has to be latency."""
 
@@ -69,7 +58,7 @@ def pair_tiles(func: PrimFunc, chip, pairing) -> PrimFunc:
     if not pairs or not pairing.pair:
         return func
     taken = {b.name for b in uses_of(func.body).all}
-    others = {b: [_another(b, taken) for _ in range(TILES)] for own in pairs.values() for b in own}
+    others = {b: [another(b, taken) for _ in range(TILES)] for own in pairs.values() for b in own}
     body = seq([x for s in stmts_of(func.body) for x in (_paired(s, others) if s in pairs else [s])])
     used = uses_of(body).all
     return func.with_body(redeclared(body, {b: [b, *(x for x in new if x in used)] for b, new in others.items()}))
@@ -80,7 +69,7 @@ def _waits(func: PrimFunc, loop: For, chip) -> bool:
     inside = list(statements(loop.body))
     cores = const_int(func.attrs["ascend.block_dim"])
     steps = [s for s in inside if isinstance(s, For) and not is_parallel(s)]
-    if not steps or any(any(lateness(s)) for s in steps) or any(isinstance(s, While) or is_output(s) or may_leave(s) for s in inside):
+    if not steps or any(any(lateness(s)) for s in steps) or not may_stand_beside(loop.body):
         return False
     if (
         any(loads_in(e) for e in (loop.min, loop.extent))
@@ -88,7 +77,7 @@ def _waits(func: PrimFunc, loop: For, chip) -> bool:
     ):
         return False
     if uses_cube(func.body):
-        return uses_vector(func.body) and any(_is_mixed([s]) for s in steps)
+        return uses_vector(func.body) and any(is_mixed([s]) for s in steps)
     with_latency, without = (Model(chip, cores, latency=latency).cost(loop.body).vector for latency in (True, False))
     return with_latency - without >= LEAST_LATENCY * with_latency
 
@@ -103,13 +92,6 @@ def _own_buffers(func: PrimFunc, loop: For) -> list | None:
     return own if all(overwritten_first(loop.body, b, core) for b in own) else None
 
 
-def _another(b, taken: set):
-    """A buffer like `b` with a name of its own."""
-    name = next(n for k in range(TILES, len(taken) + TILES + 1) if (n := f"{b.name}_{k}") not in taken)
-    taken.add(name)
-    return decl_buffer(list(b.ty.shape), dtype_of(b), name, scope=scope_of(b) or "global")
-
-
 def _paired(loop: For, others: dict) -> list[Stmt]:
     """The loop over pairs of tiles, and the tile that is left over. others: buffer of a tile -> those of the second one, and of the one that is left."""
     t, kind, number = loop.loop_var, dtype_of(loop.loop_var), const_int(loop.extent)
@@ -122,74 +104,13 @@ def _paired(loop: For, others: dict) -> list[Stmt]:
 
     both = tile(t * TILES), tile(t * TILES + imm(1, kind), 0)
     pairs = imm(number // TILES, kind) if number is not None else tirx.floordiv(loop.extent, imm(TILES, kind))
-    marked = notes if _is_mixed(both[0]) else {**notes, PAIRED: 1}
-    out: list[Stmt] = [For(t, imm(0, kind), pairs, loop.kind, seq(_side_by_side(*both)), annotations=marked, span=loop.span)]
+    marked = notes if is_mixed(both[0]) else {**notes, PAIRED: 1}
+    out: list[Stmt] = [For(t, imm(0, kind), pairs, loop.kind, seq(side_by_side(*both, in_turns=True)), annotations=marked, span=loop.span)]
     if number is None or number % TILES:
         last = seq(tile(pairs * TILES, 1))
         rest = tirx.floormod(loop.extent, imm(TILES, kind))
         out.append(last if number is not None else IfThenElse(tirx.NE(rest, imm(0, kind)), last, None, span=loop.span))
     return out
-
-
-def _side_by_side(first: list[Stmt], second: list[Stmt]) -> list[Stmt]:
-    """The statements of two bodies that do the same."""
-    if not _is_mixed(first):
-        return [x for pair in zip(first, second) for x in _as_one(*pair) or pair]
-    stages = _stages(first)
-    out: list[Stmt] = []
-    for _, run in groupby(sorted(range(len(first)), key=stages.__getitem__), stages.__getitem__):
-        at = list(run)
-        fused = _as_one(first[at[0]], second[at[0]]) if len(at) == 1 and _side_of(first[at[0]]) == "both" else None
-        out += fused or [body[i] for body in (first, second) for i in at]
-    return out
-
-
-def _is_mixed(body: list[Stmt]) -> bool:
-    """True for work of both kinds of core."""
-    return {"cube", "vector"} <= {_side(x) for s in body for x in statements(s)}
-
-
-def _stages(body: list[Stmt]) -> list[int]:
-    """How often what a statement needs has gone from one kind of core to the other. A loop with work of both is a stage of its own."""
-    uses, sides, stages = [uses_and_names(s) for s in body], [_side_of(s) for s in body], [0] * len(body)
-    for j, side in enumerate(sides):
-        if side == "both":
-            stages[j] = max(stages[:j], default=-1) + 1
-            continue
-        alone = [stages[i] + 1 for i in range(j) if sides[i] == "both"]
-        needed = [stages[i] + bool(side and sides[i] and side != sides[i]) for i in range(j) if conflict(uses[i], uses[j])]
-        stages[j] = max([0, *alone, *needed])
-    return stages
-
-
-def _is_loop(s: Stmt) -> bool:
-    return isinstance(s, For) and not is_parallel(s)
-
-
-def _as_one(a: Stmt, b: Stmt) -> list[Stmt]:
-    """Two loops with the same ends as one, nothing for other statements."""
-    if not (_is_loop(a) and _is_loop(b)) or a.kind != ForKind.SERIAL:
-        return []
-    if not structural_equal(a.min, b.min) or not structural_equal(a.extent, b.extent):
-        return []
-    inside = _side_by_side(stmts_of(a.body), stmts_of(substitute(b.body, {b.loop_var: a.loop_var})))
-    return [For(a.loop_var, a.min, a.extent, a.kind, seq(inside), annotations=dict(a.annotations), span=a.span)]
-
-
-def _side_of(s: Stmt) -> str:
-    """The kind of core that does a statement with all that is in it, "" for names."""
-    if isinstance(s, (AllocBuffer, Bind)):
-        return ""
-    found = {_side(x) for x in statements(s)} - {""}
-    return found.pop() if len(found) == 1 else "both" if found else ""
-
-
-def _side(s: Stmt) -> str:
-    """The same of a statement without its children."""
-    if isinstance(s, (AllocBuffer, Bind)):
-        return ""
-    scopes = {scope_of(b) for b in own_uses(s).all}
-    return crosses(s) or ("cube" if scopes & set(CUBE_SCOPES) else "vector" if "shared.ub" in scopes else "")
 
 
 __all__ = ["pair_tiles"]

@@ -19,7 +19,7 @@ def interleave_pairs(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a function after lower_tile_ops; `func` itself when no loop works on pairs of tiles, or nothing changes."""
     if chip.orders("V") or not any(isinstance(s, For) and PAIRED in s.annotations for s in statements(func.body)):
         return func
-    found = moves(without_addresses(func, chip), lambda instr: any(PAIRED in loop.stmt.annotations for loop in instr.loops))
+    found = moves(without_addresses(func, chip), lambda instr: any(PAIRED in loop.stmt.annotations for loop in instr.loops), shared=set())
     return func.with_body(Permute(found)(func.body)) if found else func
 
 

@@ -36,9 +36,10 @@ def shared_tiles(program: Program) -> set:
     return {a.buffer for i in program.instrs if QUEUES[i.queue][1] != "V" for a in i.accesses if a.space != "global"}
 
 
-def moves(program: Program, counts: Callable[[Instr], bool] = lambda instr: True) -> dict:
-    """First statement of a run -> its statements in their new order, for runs of instructions that count, and that change."""
-    shared = shared_tiles(program)
+def moves(program: Program, counts: Callable[[Instr], bool] = lambda instr: True, shared: set | None = None) -> dict:
+    """First statement of a run -> its statements in their new order, for runs of instructions that count, and that change. shared: what other pipes work
+    on, if not all of that matters."""
+    shared = shared_tiles(program) if shared is None else shared
     blocks: dict[int, list[Instr]] = {}
     for instr in filter(counts, program.instrs):
         blocks.setdefault(id(instr.parent), []).append(instr)
