@@ -80,6 +80,20 @@ def scarce_l0c(seed: int):
     return ways.get(seed % 8, nullcontext)()
 
 
+def _lowered(func, chip, side_by_side: bool):
+    """What a function becomes; with work on two tiles side by side, if that is asked for, legal and fits, whether it is worth it or not."""
+    from tilelang_ascend import errors
+    from tilelang_ascend.transform import pipeline
+
+    if side_by_side:
+        try:
+            options = pipeline.Options(pair_tiles=True, pair_blocks=True, overlap_tiles=True)
+            return pipeline.lower(func, chip, options=options, keep_stages=True)
+        except errors.OutOfMemory:
+            pass
+    return pipeline.lower(func, chip, keep_stages=True)
+
+
 def outcome(seed: int, where: str, text: str, models: Callable, arrays: dict, scalars: dict | None = None, notes: list | None = None):
     """(results by name, None) of a strict run of a program, (None, "refused: …" or what is wrong) if there is none.
 
@@ -101,7 +115,7 @@ def outcome(seed: int, where: str, text: str, models: Callable, arrays: dict, sc
     try:
         func = trace(text, where)
         with models(seed), scarce_l0c(seed):
-            lowered = pipeline.lower(func, few_cores(name, cores), keep_stages=True)
+            lowered = _lowered(func, few_cores(name, cores), side_by_side=seed % 3 == 0)
         if notes is not None:
             notes += lowered.notes
         return strict.once(func, name, arrays, lowered, scalars)[0], None

@@ -34,7 +34,8 @@ def decayed(heads, rows, block=32, wide=32, by_head=False, lengths=False):
             gm, gk = T.alloc_fragment((block,), F32), T.alloc_fragment((block,), F32)
             T.copy(G[h, m * block], gm)
             T.clear(acc)
-            steps = T.min(h + 1, m + 1) if by_head else N[m] if lengths else m + 1
+            found = N[m] - 1 if lengths else m
+            steps = T.min(h + 1, m + 1) if by_head else found + 1
             for k in T.Pipelined(steps, num_stages=2):
                 T.copy(A[m * block, k * block], a)
                 T.copy(G[h, k * block], gk)

@@ -98,7 +98,12 @@ def _paired(body: Stmt, var) -> Stmt:
     """The work of two blocks. Names of what is the same for both stand once."""
     taken, whole, known = {b.name for b in uses_of(body).all}, stmts_of(body), _dependent(body, var)
     own = {s.buffer: another(s.buffer, taken) for s in whole if isinstance(s, AllocBuffer)}
-    same = [s for s in whole if isinstance(s, Bind) and s.var not in known and not loads_in(s.value)]
+    same: list[Stmt] = []
+    for s in whole:
+        if isinstance(s, Bind) and not free_vars(s.value) & known and not loads_in(s.value):
+            same.append(s)
+        elif isinstance(s, Bind):
+            known.add(s.var)  # Of what is read twice, too.
     work = seq([s for s in whole if s not in same and not isinstance(s, AllocBuffer)])
     first, second = (stmts_of(renew(substitute(work, {var: var * TILES + n, **tiles}))) for n, tiles in ((0, {}), (1, own)))
     allocs = [s for s in whole if isinstance(s, AllocBuffer)]
