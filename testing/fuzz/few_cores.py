@@ -103,7 +103,6 @@ def outcome(seed: int, where: str, text: str, models: Callable, arrays: dict, sc
         notes: is given what the compiler tells.
     """
     from tilelang_ascend import errors
-    from tilelang_ascend.transform import pipeline
 
     from .check import located_refusal, trace
 

@@ -264,14 +264,30 @@ def attempt(
     stores=True,
     turns=True,
 ):
-    """(function with addresses, memory map, function with versions, context) of one choice.
+    """(function with addresses, memory map, function with versions, context) of one choice. Loads that bring more than is needed, because that takes less time,
+    bring no more where there is no room.
 
     Raises: OutOfMemory.
     """
     versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries, stores=stores, turns=turns)
     tiled = run((ROTATE, CLEARS) if lanes is None else (ROTATE, CLEARS, PARTS), versioned, context, lanes=lanes)
+    close_loads: list = []
+    trying = context.attempt()
+    try:
+        found = _lowered(tiled, trying, widened, close_loads, versions == 1)
+    except OutOfMemory as error:
+        if not close_loads or error.fields["memory"] != Space.UB.name:
+            raise
+        trying = context.attempt()
+        found = _lowered(tiled, trying, widened, None, versions == 1)
+    context.adopt(trying)
+    return *found, versioned, context
+
+
+def _lowered(tiled: PrimFunc, context: Context, widened: int | None, close_loads: list | None, last: bool):
+    """(function with addresses, memory map). `widened`, `close_loads`: what may take room in UB. `last`: see `_planned`."""
     with context.timed(LOWER.name):
-        options = {"fast_math": context.options.fast_math, "widened_bytes": widened}
+        options = {"fast_math": context.options.fast_math, "widened_bytes": widened, "close_loads": close_loads}
         combined, warnings = lower_tile_ops(tiled, context.chip, options)
     context.warnings += warnings
     left(LOWER.name, combined, LOWER.stage, context)
@@ -283,15 +299,14 @@ def attempt(
         if moved is coded:
             break
         try:
-            planned, memory_map = _planned(moved, trying, versions == 1)
+            planned, memory_map = _planned(moved, trying, last)
         except OutOfMemory as error:
             if error.fields["memory"] != Space.UB.name:
                 raise  # What they move is vector work.
             continue
         context.adopt(trying)
-        return planned, memory_map, versioned, context
-    planned, memory_map = _planned(coded, context, versions == 1)
-    return planned, memory_map, versioned, context
+        return planned, memory_map
+    return _planned(coded, context, last)
 
 
 def _planned(ir: PrimFunc, context: Context, last: bool):

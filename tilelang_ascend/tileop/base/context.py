@@ -45,7 +45,7 @@ class VectorContext:
     new_temp:   (dtype, elements, name) -> declared Ascend-level UB buffer ``[1, elements]``; the memory planner packs them
     warn:       (span, message) -> None, one call for every statement that could not be vectorised
     options:    `fast_math`: shorter sequences whose error grows with the argument; `widened_bytes`: the most that bytes of a tile may take that
-                are widened to be read in another order, where room is short
+                are widened to be read in another order, where room is short; `close_loads`: see `Copy`
     gm_address: (GM buffer, indices) -> operand, for elements of GM that the scalar loops read and write
     outside:    GM buffer -> number that elements outside of it read as
     pitch_unit: rows of two- and more-dimensional tiles are padded to a multiple of this many elements

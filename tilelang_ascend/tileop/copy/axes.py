@@ -20,13 +20,15 @@ _FAR = 1 << 30
 @dataclass(frozen=True)
 class Copy:
     """The statement being lowered and what it needs. `vector(stmt, versions)` lowers a `Parallel` nest or fill over the views of tiles,
-    `versions`: tile -> version in use. `binds`: definitions of the variables its instructions use, which come in front of these."""
+    `versions`: tile -> version in use. `close_loads`: whether elements that are close to each other may be loaded with what lies between them, which takes room
+    in UB; None, or a list of the statements that did. `binds`: definitions of the variables its instructions use, which come in front of these."""
 
     stmt: Evaluate
     placement: Placement
     facts: ValueFacts
     out: Output
     vector: object
+    close_loads: list | None = None
     binds: list = field(default_factory=list)
 
     @property

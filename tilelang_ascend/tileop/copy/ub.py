@@ -40,6 +40,9 @@ MAX_GAP = 2**32 - 1
 """Bytes between rows in GM, at most."""
 SPREAD_ROWS = 512
 """Elements of one detour through rows of one element: 16 KB of UB."""
+CLOSE = 2
+"""Elements are loaded with all that lies between them if they are no further apart than that many times what a transfer takes of memory for each row, whatever
+it asks for: one long row is faster than many short ones all the same."""
 
 
 def gm_to_ub(src: Side, dst: Side, c: Copy, whole_blocks: bool = False) -> Stmt:
@@ -136,8 +139,7 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     facts, last = c.facts, axes[-1]
     n = const_int(last.extent)
     most = ub.tile.shape[last.tile] if n is None else n
-    rows = min(most, SPREAD_ROWS)
-    tile = c.temporary([rows, 1], ub.dtype, f"{ub.tile.buffer.name}_rows")
+    rows, tile = _detour(gm, ub, last, most, c, load)
     loops = [(tirx.Var(f"i{a.gm}", "int32"), a) for a in axes[:-1]]
     which = tirx.Var("part", "int32")
     first = which * rows if most > rows else imm(0)
@@ -171,18 +173,41 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     return seq(_outside(gm, ub, c) if any(a.clipped for a in axes[:-1]) else None, body)
 
 
+def _detour(gm: Side, ub: Side, last: Axis, most: int, c: Copy, load: bool):
+    """(elements, tile) of a part of `most` elements that travel as rows of one, or with what lies between them."""
+    pitch = _close_pitch(gm, last, c) if load and c.close_loads is not None else None
+    rows = min(most, SPREAD_ROWS)
+    if pitch is not None:
+        c.close_loads.append(c.stmt)
+        rows = min(most, SPREAD_ROWS * BLOCK_BYTES // (pitch * itemsize(gm.dtype)))
+    return rows, c.temporary([rows, pitch or 1], ub.dtype, f"{ub.tile.buffer.name}_rows")
+
+
+def _close_pitch(gm: Side, last: Axis, c: Copy) -> int | None:
+    """Elements from one to the next of those of a dimension, if all that lies between them may be loaded, too, and the ends of rows take time: they are close to each
+    other, whole blocks apart, and all of them lie inside of the tensor."""
+    chip, pitch = c.placement.chip, const_int(gm.gm.strides[last.gm])
+    nbytes = (pitch or 0) * itemsize(gm.dtype)
+    if chip.gm_edge_bytes == 0 or not 0 < nbytes <= CLOSE * chip.gm_granule_bytes or nbytes % BLOCK_BYTES:
+        return None
+    sure = const_int(last.extent) is not None and not last.clipped and not fixed_in_bounds(gm, [last], c.facts)
+    return pitch if sure else None
+
+
 def _spread_part(gm: Side, tile: Side, last: Axis, c: Copy, load: bool) -> Stmt:
     """One transfer of rows of one element."""
     facts = c.facts
     axis = clip(gm, last.gm, 0, tile.extents[0], c, most=tile.tile.shape[0])
     conds = fixed_in_bounds(gm, [axis], facts)
-    pitch = gm.gm.strides[last.gm]
+    pitch, close = gm.gm.strides[last.gm], tile.tile.shape[1] > 1
 
     def transfer(axes, conds):
         (a,) = axes
         index = list(gm.mins)
         index[last.gm] = index[last.gm] + a.skip
         rows = _Rows(index, [a.skip, imm(0)], a.valid, 1, pitch, tile.tile.strides[0])
+        if close:
+            rows = _Rows(index, [a.skip, imm(0)], 1, (a.valid - 1) * pitch + 1, 0, 0)
         burst = _burst(gm, tile, rows, c, load, pad=load)
         return guarded(conds + non_empty(axes, facts), burst if load else c.store(burst, gm.dtype), c.span)
 

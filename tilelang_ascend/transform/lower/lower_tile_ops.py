@@ -95,8 +95,8 @@ from ...tileop.vector.nest.parallel import on_one_lane
 class _Lower(StmtMutator):
     """Instructions for statements, in the order of the program: `facts` follow it, `out` gathers what is not instructions."""
 
-    def __init__(self, placement: Placement, facts: ValueFacts, out: Output, data: DataNames):
-        self.placement, self.facts, self.out, self.data = placement, facts, out, data
+    def __init__(self, placement: Placement, facts: ValueFacts, out: Output, data: DataNames, written: set):
+        self.placement, self.facts, self.out, self.data, self.written = placement, facts, out, data, written
 
     @property
     def around(self) -> tuple[Placement, ValueFacts, Output]:
@@ -282,7 +282,10 @@ class _Lower(StmtMutator):
                 last, more = self.scalar(end[1], s.span)
                 binds += more
                 stmt = with_args(stmt, [*stmt.value.args[:3], last])
-            return [*binds, lower_copy(Copy(stmt, *self.around, self.vector))]
+            # What lies between elements of a tensor that is written may be another block's business.
+            lasting = moved_regions(stmt)[0].source not in self.written
+            close_loads = self.placement.vector_options.get("close_loads") if lasting else None
+            return [*binds, lower_copy(Copy(stmt, *self.around, self.vector, close_loads))]
         if record is GEMM:
             clear, out = self.scalar(s.value.args[3], s.span)
             args = [*s.value.args[:3], clear]
@@ -395,7 +398,7 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
         zero_rows=_zero_rows(func.body, tiles),
         mixed=_mixed(func.body, tiles),
     )
-    slots, body = out.l0.place(_Lower(placement, facts, out, DataNames(func.body, variables=True))(func.body))
+    slots, body = out.l0.place(_Lower(placement, facts, out, DataNames(func.body, variables=True), uses_of(func.body).writes)(func.body))
     params = [*scalars, *(x.flat for x in (*flat.values(), *workspaces.values()))]
     lowered = PrimFunc(params, seq(out.allocs, slots, body), attrs=func.attrs, span=func.span)
     lowered = lowered.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
