@@ -27,9 +27,11 @@ CONDITIONS = {
 }
 
 
-def guarded(how, holds):
+def guarded(how, holds, dtype="int32"):
+    number = getattr(T, dtype)
+
     @T.prim_func
-    def main(n: T.int32, m: T.int32, A: T.Tensor((N,), "int32"), B: T.Tensor((N,), "int32")):
+    def main(n: number, m: number, A: T.Tensor((N,), "int32"), B: T.Tensor((N,), "int32")):
         with T.Kernel(1):
             b = T.alloc_shared((N,), "int32")
             T.clear(b)
@@ -63,6 +65,44 @@ def test_a_condition_overflows_no_sooner_than_its_sides(condition, how):
         arrays = {"A": np.ones(N, np.int32), "B": np.zeros(N, np.int32)}
         out = strict.run(kernel, arrays, {"n": n, "m": m}, text=condition == "i - n < m" and (n, m) == (3, 40))
         np.testing.assert_array_equal(out["B"], [int(holds(i, n, m)) for i in range(N)])
+
+
+LEAST64, MOST64 = -(2**63), 2**63 - 1
+ENDS = [LEAST64, LEAST64 + 9, MOST64 - 9, MOST64, LEAST, MOST, -7, 0, 7, 40]
+LONG_CONDITIONS = {
+    "i + n < m": (lambda i, n, m: i + n < m, lambda n: n + N <= MOST64),
+    "i - n <= m": (lambda i, n, m: i - n <= m, lambda n: n - N >= LEAST64),
+    "n - i >= m": (lambda i, n, m: n - i >= m, lambda n: n - N >= LEAST64),
+    "m < i": (lambda i, n, m: m < i, lambda n: n == 0),
+    "i <= m": (lambda i, n, m: i <= m, lambda n: n == 0),
+    "m > -i": (lambda i, n, m: m > -i, lambda n: n == 0),
+    "2 * i + n == m": (lambda i, n, m: 2 * i + n == m, lambda n: n + 2 * N <= MOST64),
+}
+
+
+@pytest.mark.parametrize("how", ("chosen", "masked", "stored"))
+@pytest.mark.parametrize("condition", LONG_CONDITIONS)
+def test_nor_does_one_of_int64(condition, how):
+    """The difference between two of them is none."""
+    holds, inside = LONG_CONDITIONS[condition]
+    kernel = tilelang.compile(guarded(how, holds, "int64"))
+    for k, (n, m) in enumerate((n, m) for n in ENDS for m in ENDS if inside(n)):
+        arrays = {"A": np.ones(N, np.int32), "B": np.zeros(N, np.int32)}
+        out = strict.run(kernel, arrays, {"n": n, "m": m}, text=k == 0)
+        np.testing.assert_array_equal(out["B"], [int(holds(i, n, m)) for i in range(N)], err_msg=f"{n} {m}")
+
+
+def test_elements_on_both_sides_wrap_on_one_of_them():
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32"), B: T.Tensor((N,), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                x = A[i]
+                B[i] = T.if_then_else(x + 5 < x + 9 + i, 1, 0)
+
+    a = (MOST - np.arange(N)).astype(np.int32)
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros(N, np.int32)})["B"]
+    np.testing.assert_array_equal(out, a + np.int32(5) < a + np.int32(9) + np.arange(N, dtype=np.int32))
 
 
 def test_a_box_between_two_limits():

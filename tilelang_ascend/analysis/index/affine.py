@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir import Var, const_int, dtype_of, free_vars, imm, sym
+from ...ir import Var, as_dtype, const_int, dtype_of, free_vars, imm, sym, tirx
 from .sums import Sum, as_sum
 
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 """Ends of the range of int32."""
+FAR = 1 << 40
+"""A number that is further from 0 than any int32, and than any tile is long."""
+_LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,28 @@ def difference_fits(a, b, analyzer: sym.Analyzer, plus: int = 0) -> bool:
     return low - last + plus >= _LEAST and high - first + plus <= _MOST
 
 
+def far_difference(a, b, plus: int, analyzer: sym.Analyzer):
+    """`a - b + plus` of signed integers as an int64, whatever they are: beyond `FAR` and -`FAR` it is a number on the same side, at least about as far."""
+    a, b = (imm(x, "int64") if isinstance(x, int) else x for x in (a, b))
+    near_a, near_b = (_is_near(x, analyzer) for x in (a, b))
+    a, b = as_dtype(a, "int64"), as_dtype(b, "int64")
+    if not (near_a and near_b):
+        far = 2 * FAR
+        low, high = imm(-far, "int64"), imm(far, "int64")
+        if not near_b:
+            low, high = tirx.max(b, imm(far - _LARGEST - 1, "int64")) - far, tirx.min(b, imm(_LARGEST - far, "int64")) + far
+        a = tirx.min(tirx.max(a, low), high)
+    return a - b + imm(plus, "int64")
+
+
+def _is_near(e, analyzer: sym.Analyzer) -> bool:
+    """True for numbers that differ by what an int64 holds."""
+    if dtype_of(e) == "int32":
+        return True
+    bound = analyzer.const_int_bound(e)
+    return -FAR <= int(bound.min_value) and int(bound.max_value) <= FAR
+
+
 def _range(e, analyzer: sym.Analyzer) -> tuple[int, int]:
     if isinstance(e, int):
         return e, e
@@ -69,4 +94,4 @@ def _range(e, analyzer: sym.Analyzer) -> tuple[int, int]:
     return max(int(bound.min_value), _LEAST), min(int(bound.max_value), _MOST)
 
 
-__all__ = ["Affine", "affine", "affine_limits", "difference_fits"]
+__all__ = ["FAR", "Affine", "affine", "affine_limits", "difference_fits", "far_difference"]

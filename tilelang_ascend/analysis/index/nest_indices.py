@@ -30,7 +30,7 @@ from ...ir import (
     tirx,
 )
 from ...tile.uses import is_buffer_var, loads_in, uses_of
-from .affine import affine, difference_fits
+from .affine import affine, difference_fits, far_difference
 from .sums import Sum, as_sum
 
 LONGEST = 1 << 20
@@ -138,7 +138,7 @@ class NestIndices:
         a, b = (f.base for f in forms)
         if dtype_of(exact) == "int32" and difference_fits(a, b, self.analyzer, plus):
             return sym.Analyzer().simplify(exact)
-        wide = tirx.Cast("int64", a) - tirx.Cast("int64", b) + imm(plus, "int64")
+        wide = far_difference(a, b, plus, self.analyzer)
         return tirx.Cast("int32", tirx.max(tirx.min(wide, imm(extent, "int64")), imm(0, "int64")))
 
     def varies(self, base) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ...analysis.index.affine import affine
+from ...analysis.index.affine import FAR, affine, far_difference
 from ...analysis.index.data_names import DataNames
 from ...analysis.index.known_lets import known_lets
 from ...analysis.index.nest_indices import conjuncts, implied_by_bounds, sides_of
@@ -61,8 +61,7 @@ _CONVERTED = {("float32", "float16"), ("float32", "bfloat16")}
 """(from, to) that every way of a copy rounds as a cast does."""
 
 _MOST = (1 << 31) - 1
-_FAR = 1 << 40
-"""The largest int32, and a number that is further from all of them, and from sums of some, than any tile is long."""
+"""The largest int32."""
 
 
 class _Move(NamedTuple):
@@ -256,10 +255,8 @@ class _Limit(NamedTuple):
         most, low = (known.const_int_bound(e) for e in (self.end, self.first))
         if dtype_of(self.end) == "int32" and min(int(most.max_value), _MOST) - max(int(low.min_value), -_MOST - 1) + plus <= _MOST:
             return tirx.min(self.end, self.first + (extent - plus)) - self.first + plus
-        # From a negative number to a large one it is further than an int32 counts, and further yet to what an int64 holds.
-        wide = lambda e: tirx.Cast("int64", e) if dtype_of(e) != "int64" else e  # noqa: E731
-        end = wide(self.end) if dtype_of(self.end) != "int64" else tirx.max(tirx.min(self.end, imm(_FAR, "int64")), imm(-_FAR, "int64"))
-        return tirx.Cast("int32", tirx.min(end - wide(self.first) + imm(plus, "int64"), imm(extent, "int64")))
+        # From a negative number to a large one it is further than an int32 counts.
+        return tirx.Cast("int32", tirx.min(far_difference(self.end, self.first, plus, known), imm(extent, "int64")))
 
 
 def _limit(term, extents: dict, data: DataNames) -> _Limit | None:
@@ -275,7 +272,7 @@ def _limit(term, extents: dict, data: DataNames) -> _Limit | None:
         return None
     first, kind, total = const_int(form.base), dtype_of(small), as_sum(form.base, exact=True)
     reach = sum(abs(c) for _, c in total.terms) * (_MOST + 1) + abs(total.const)
-    if kind != "int32" and (reach > _FAR // 2 or any(dtype_of(x) != "int32" for x, _ in total.terms)):
+    if kind != "int32" and (reach > FAR // 2 or any(dtype_of(x) != "int32" for x, _ in total.terms)):
         return None
     return _Limit(used[0], form.base if first is None else imm(first, kind), large, least)
 

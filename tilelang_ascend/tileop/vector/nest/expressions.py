@@ -7,7 +7,7 @@ are clamped into it, because all lanes are read whatever the condition says.
 
 from __future__ import annotations
 
-from ....analysis.index.affine import difference_fits
+from ....analysis.index.affine import difference_fits, far_difference
 from ....analysis.index.sums import Sum, as_sum, constant, is_integer, is_variable, scale
 from ....analysis.index.sums import add as add_sums
 from ....ir import (
@@ -203,14 +203,18 @@ class ExprLowering:
 
     def _affine_condition(self, e, mode: str) -> Node | None:
         """Compare of two integer index sums: the varying part is small and exact in float32, the rest is one scalar."""
-        parts = self.split(tirx.Sub(e.a, e.b), exact=True) if is_integer(dtype_of(e.a)) and dtype_of(e.a) != "uint64" else None
+        if not is_integer(dtype_of(e.a)) or dtype_of(e.a) == "uint64":
+            return None
+        sides = [self.split(x, exact=True) for x in (e.a, e.b)]
+        # Elements of tiles on both sides may wrap on one of them.
+        parts = self.split(tirx.Sub(e.a, e.b), exact=True) if None not in sides else None
         if parts is None or not parts[0]:
             return None
         coefficients, rest = parts
         low, high = self._ends(coefficients)
         if max(-low, high) + 1 >= _EXACT_F32:
             return None
-        bound = self._difference(e, rest)
+        bound = self._difference(*(part for _, part in sides), rest, dtype_of(e.a))
         if isinstance(bound, int):
             limit = self.g.const(min(max(bound, low - 1), high + 1), "float32")
         else:
@@ -219,17 +223,16 @@ class ExprLowering:
             limit = self.g.scalar(tirx.Cast("float32", clamped))
         return self.g.compare(mode, self.index_node(coefficients, constant(0), "float32"), limit)
 
-    def _difference(self, e, rest: Sum):
-        """The lane-invariant difference of the second and the first side of a comparison, -`rest`: as an int32 where it surely is one. Products of data
-        may have wrapped by then."""
-        sides, plain = [self.split(x, exact=True) for x in (e.a, e.b)], scale(rest, -1)
-        if dtype_of(e.a) == "int64" or None in sides or not rest.terms:
+    def _difference(self, a: Sum, b: Sum, rest: Sum, dtype: str):
+        """`b - a` = -`rest` of the lane-invariant parts of the sides of a comparison of `dtype`: as an int32 where it surely is one, else as an int64, which may be
+        another number where no lane is near. Products of data may have wrapped by then."""
+        plain = scale(rest, -1)
+        if not rest.terms:
             return plain.expr("int64")
-        a, b = (rest.expr() for _, rest in sides)
-        if difference_fits(b, a, self.ctx.analyzer or sym.Analyzer()):
+        analyzer, (a, b) = self.ctx.analyzer or sym.Analyzer(), (part.expr(dtype) for part in (a, b))
+        if dtype != "int64" and difference_fits(b, a, analyzer):
             return plain.expr("int32")
-        a, b = (tirx.const(x, "int64") if isinstance(x, int) else tirx.Cast("int64", x) for x in (a, b))
-        return b - a
+        return far_difference(b, a, 0, analyzer)
 
     def under(self, m: Node, build):
         """`build()` with loads guarded, because they may be reached only where `m` holds."""
