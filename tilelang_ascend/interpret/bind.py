@@ -35,6 +35,7 @@ from .values import (
     pick_max,
     pick_min,
     select,
+    size_of,
 )
 
 # -- constants and dimensions that were made outside of the kernel: expressions of the IR
@@ -184,21 +185,21 @@ def dims_of(spec: TensorSpec, session: Session, name: str) -> tuple:
 
 def shape_of(spec: TensorSpec, session: Session, name: str) -> tuple[int, ...]:
     """Dimensions as numbers."""
-    return tuple(int(d) for d in dims_of(spec, session, name))
+    return tuple(map(size_of, dims_of(spec, session, name)))
 
 
 def in_gm(name: str, spec: TensorSpec, array: np.ndarray | None, session: Session) -> Tile:
     """The tile of a tensor argument; fresh memory if the call makes it."""
     dims = dims_of(spec, session, name)
     if array is None:
-        return allocate(tuple(int(d) for d in dims), spec.dtype, name, "global", dims, True)
+        return allocate(tuple(map(size_of, dims)), spec.dtype, name, "global", dims, True)
     return argument(array, name, spec.dtype, dims)
 
 
 def argument(array: np.ndarray, name: str, dtype: str, dims=None) -> Tile:
     """The tile of an array a call passes. dims: the shape as the program sees it."""
     if dtype in dtypes.NIBBLES:
-        shape = dtypes.counted(dtype, array.shape) if dims is None else tuple(int(d) for d in dims)
+        shape = dtypes.counted(dtype, array.shape) if dims is None else tuple(map(size_of, dims))
         return Tile(Halves(array, shape, dtype, True), None, name, dtype, "global", dims, True)
     return Tile(array, None, name, dtype, "global", dims, True)
 
@@ -212,7 +213,7 @@ class Memory:
 
     def tensor(self, dims, dtype: str) -> Tile | None:
         """All of it as a tensor. None for another shape or dtype once there is a tensor: it is a view of that."""
-        shape = dtypes.stored(dtype, tuple(int(d) for d in dims))
+        shape = dtypes.stored(dtype, tuple(map(size_of, dims)))
         same = self.dtype == dtype or self.dtype in dtypes.packed(dtype, True)
         if self.made is not None and (self.made.dtype != dtype or self.array.shape != shape):
             return None

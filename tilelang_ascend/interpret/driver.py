@@ -210,6 +210,7 @@ def call_eager(function, args: tuple, kwargs: dict, seed: int | None = None) -> 
 def execute(function: types.FunctionType, arguments: dict[str, Any], session: Session) -> Any:
     """Run the function for every block of its launches, one launch after the other, blocks in random order."""
     outer = current()
+    session.long = any(isinstance(x, Tile) and x.long is not None for x in arguments.values())
     with _LOCK, np.errstate(all="ignore"), bind.names_bound(function, session):
         set_current(session)
         keywords.interpret_with(meaning)

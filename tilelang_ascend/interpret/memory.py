@@ -25,10 +25,11 @@ class Tile:
         name, dtype, scope: as in the program; scope is "global" or "chip".
         dims: the shape as the program sees it (dimensions known at launch are scalars of the kernel).
         argument: the caller sees it, so it must not receive undefined elements.
+        long: for each dimension whether an int32 cannot number its elements; None if it can all of them.
     """
 
     is_tile_like = True
-    __slots__ = ("array", "written", "name", "_dtype", "scope", "dims", "argument", "reducer", "_shape", "source", "__weakref__")
+    __slots__ = ("array", "written", "name", "_dtype", "scope", "dims", "argument", "reducer", "_shape", "source", "long", "__weakref__")
     __hash__ = object.__hash__
 
     def __init__(self, array, written, name: str, dtype: str, scope: str, dims=None, argument: bool = False):
@@ -36,6 +37,10 @@ class Tile:
         self.dims = tuple(array.shape) if dims is None else tuple(dims)
         self.argument, self.reducer, self.source = argument, None, None
         self._shape = array.shape
+        long = tuple(n >= 1 << 31 or type(d) is Scalar and d.dtype in ("int64", "uint64") for n, d in zip(self._shape, self.dims))
+        self.long = long if any(long) else None
+        if self.long is not None and current() is not None:
+            current().long = True
 
     @property
     def shape(self):
@@ -125,14 +130,17 @@ class Tile:
                     if i.fault is not None:
                         return i.fault
                     if i.dtype.startswith(("int", "uint", "bool")):
-                        out.append(i.value + self._shape[k] if i.literal and i.value < 0 else int(i.value))
+                        if i.whole is not None and self.long is not None and self.long[k]:
+                            out.append(i.whole)
+                        else:
+                            out.append(i.value + self._shape[k] if i.literal and i.value < 0 else int(i.value))
                         continue
                 elif kind is int:
                     out.append(i + self._shape[k] if i < 0 else i)
                     continue
                 elif i is Ellipsis or kind is slice:
                     return self._region(items)
-                number = _one_index(i, self._shape[k])
+                number = self._one_index(i, k)
                 if type(number) is Fault:
                     return number
                 out.append(number)
@@ -153,9 +161,9 @@ class Tile:
             )
         items += [slice(None)] * (rank - len(items))
         mins, extents, soft = [], [], []
-        for i, size in zip(items, self._shape):
+        for k, (i, size) in enumerate(zip(items, self._shape)):
             if not isinstance(i, slice):
-                number = _one_index(i, size)
+                number = self._one_index(i, k)
                 if type(number) is Fault:
                     raise number.error()
                 mins.append(number), extents.append(1), soft.append(False)
@@ -164,13 +172,24 @@ class Tile:
                 raise UnsupportedConstruct(
                     f"a slice of {self.name} with step {i.step}", at=here(), hint="index with i * step inside `for i in T.Parallel(n)`"
                 )
-            start = 0 if i.start is None else _checked(_one_index(i.start, size))
-            stop = size if i.stop is None else _checked(_one_index(i.stop, size))
+            start = 0 if i.start is None else _checked(self._one_index(i.start, k))
+            stop = size if i.stop is None else _checked(self._one_index(i.stop, k))
             known = all(v is None or isinstance(v, int) or (isinstance(v, Scalar) and v.literal) for v in (i.start, i.stop))
             if known and stop - start <= 0 and size:
                 raise InvalidArgument(f"the slice {start}:{stop} of {self.name} is empty", at=here())
             mins.append(start), extents.append(max(0, _length(i, start, stop))), soft.append(not known)
         return Region(self, mins, extents, soft)
+
+    def _one_index(self, i, k: int):
+        """The index of dimension `k` as a Python integer; literals count from the end when negative."""
+        x = scalar(i) if is_scalar(i) else scalar(i, "an index")
+        if x.fault is not None:
+            return x.fault
+        if x.dtype.startswith(("float", "bfloat")):
+            raise InvalidArgument(f"an index is {x.dtype}, integers are needed", at=here(), hint="convert it: T.cast(i, 'int32')")
+        if x.literal and x.value < 0:
+            return int(x.value) + self._shape[k]
+        return int(x.number) if self.long is not None and self.long[k] else int(x.value)
 
     def element(self, index) -> Scalar:
         """The element at `index`, faulty if there is none."""
@@ -227,19 +246,6 @@ def _checked(number):
     if type(number) is Fault:
         raise number.error()
     return number
-
-
-def _one_index(i, size: int):
-    """An index as a Python integer; literals count from the end when negative."""
-    if not is_scalar(i):
-        x = scalar(i, "an index")
-    else:
-        x = scalar(i)
-    if x.fault is not None:
-        return x.fault
-    if x.dtype.startswith(("float", "bfloat")):
-        raise InvalidArgument(f"an index is {x.dtype}, integers are needed", at=here(), hint="convert it: T.cast(i, 'int32')")
-    return int(x.value) + size if x.literal and x.value < 0 else int(x.value)
 
 
 def _length(i: slice, start: int, stop: int) -> int:

@@ -9,7 +9,7 @@ from ..language.alloc import REDUCERS
 from ..language.kernel import Kernel
 from .memory import Tile, Variable, allocate
 from .state import current, here, user_frame
-from .values import Fault, Scalar, dtype_of, scalar
+from .values import Fault, Scalar, dtype_of, scalar, size_of
 
 
 def _static(shape, what: str) -> tuple[int, ...]:
@@ -86,7 +86,7 @@ def _in_gm(shape, dtype, name: str, output: bool) -> Tile:
     """Memory outside of a launch is the same in every pass over the function."""
     session = current()
     dims = list(shape) if hasattr(shape, "__iter__") else [shape]
-    sizes = tuple(int(scalar(d).get()) for d in dims)
+    sizes = tuple(map(size_of, dims))
     if session.grid is None:
         if session.allocated < len(session.globals):
             tile = session.globals[session.allocated]

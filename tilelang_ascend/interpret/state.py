@@ -32,6 +32,7 @@ class Session:
         globals: memory allocated outside of a launch, the same in every pass.
         grid: (indices, extents) inside of a launch, else None.
         parallel: depth of `T.Parallel` loops.
+        long: there are tensors with more elements in a dimension than an int32 can number.
     """
 
     def __init__(self, rng):
@@ -45,7 +46,7 @@ class Session:
         self.extents: tuple = ()
         self.globals: list[Any] = []
         self.grid: tuple | None = None
-        self.torch = False
+        self.torch = self.long = False
 
 
 def current() -> Session | None:

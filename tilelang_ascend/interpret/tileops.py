@@ -8,7 +8,7 @@ from ..errors import DtypeMismatch, InvalidArgument, ShapeMismatch
 from ..tile.factors import factor_dtype
 from .memory import Region, Tile, is_tile_like_many, operand, view
 from .state import here
-from .values import FLOAT_LIMITS, Scalar, bits, cast, integer_range, is_float, numpy_dtype, power_of_two, scalar
+from .values import FLOAT_LIMITS, Scalar, bits, cast, integer_range, is_float, numpy_dtype, power_of_two, scalar, size_of
 
 
 def convert(values: np.ndarray, dtype: str) -> np.ndarray:
@@ -326,7 +326,7 @@ def view_of(src, shape=None, dtype=None, strides=None) -> Tile:
     have = src.array.size * bits(src._dtype)
     if shape is None:
         shape = (*src._shape[:-1], src._shape[-1] * bits(src._dtype) // bits(new))
-    dims = tuple(int(scalar(s).get()) for s in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    dims = tuple(size_of(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     want = int(np.prod(dims, dtype=np.int64)) * bits(new)
     if have != want:
         raise ShapeMismatch(f"{src.name} has {have / 8:g} bytes, the view needs {want / 8:g} ({'x'.join(map(str, dims))} {new})", at=here())

@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..frontend.annotations import DType, dtype_name
 from ..runtime.dtypes import NIBBLES
-from .state import InterpretError, here
+from .state import InterpretError, current, here
 
 FLOAT_BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
 FLOAT_LIMITS = {"uint16": (-(2**31), 2**31 - 1), "uint32": (-(2**31), 2**32 - 1)}
@@ -167,12 +167,28 @@ class Scalar:
         fault: `Fault`, or None.
         origin: (tile, index) of an element that was read, else None.
         narrow: of int32 arithmetic on integers of 8 and 16 bits, the widest dtype of these, else None.
+        whole: what a sum, product or quotient of indices comes to where an int32 does not hold it, as an int64; None where `value` is that.
     """
 
-    __slots__ = ("value", "dtype", "literal", "fault", "origin", "narrow")
+    __slots__ = ("value", "dtype", "literal", "fault", "origin", "narrow", "whole")
 
-    def __init__(self, value, dtype: str, literal: bool = False, fault: Fault | None = None, origin=None, narrow: str | None = None):
-        self.value, self.dtype, self.literal, self.fault, self.origin, self.narrow = value, dtype, literal, fault, origin, narrow
+    def __init__(
+        self,
+        value,
+        dtype: str,
+        literal: bool = False,
+        fault: Fault | None = None,
+        origin=None,
+        narrow: str | None = None,
+        whole: int | None = None,
+    ):
+        self.value, self.dtype, self.literal, self.fault, self.origin = value, dtype, literal, fault, origin
+        self.narrow, self.whole = narrow, whole
+
+    @property
+    def number(self) -> int:
+        """The value, or what it would be as an int64."""
+        return self.value if self.whole is None else self.whole
 
     def get(self):
         """The number. Raises InterpretError if there is none."""
@@ -219,7 +235,9 @@ class Scalar:
         return unary(as_number(self), abs)
 
     def __neg__(self):
-        return unary(computed(promoted("-", as_number(self))), operator.neg)
+        x = computed(promoted("-", as_number(self)))
+        out = unary(x, operator.neg)
+        return out if is_float(x.dtype) or out.fault is not None else _with_whole(out, operator.neg, x)
 
     def __pos__(self):
         return self
@@ -290,6 +308,36 @@ def unary(x: Scalar, function: Callable) -> Scalar:
     return Scalar(fit(function(x.value), x.dtype), x.dtype, x.literal, narrow=x.narrow)
 
 
+class _Hash(int):
+    """What a product with a factor that no index has comes to."""
+
+
+def _with_whole(out: Scalar, function: Callable, *operands: Scalar) -> Scalar:
+    """`out`, the int32 or int64 that `function` of `operands` is, with what it is as an int64 of their numbers without end."""
+    if out.dtype not in _INDEX:
+        return out
+    whole = fit(int(function(*(x.number for x in operands))), "int64")
+    hashed = function is operator.mul and _is_hash(*operands) or any(type(x.whole) is _Hash for x in operands)
+    out.whole = None if whole == out.value else _Hash(whole) if hashed else whole
+    return out
+
+
+def _is_hash(*factors: Scalar) -> bool:
+    sizes = [abs(x.value) for x in factors if x.literal]
+    return any(n >= _LEAST_HASH_FACTOR and n % 2 for n in sizes)
+
+
+_INDEX = ("int32", "int64")
+_LEAST_HASH_FACTOR = 1 << 20
+"""Odd factors from here on are no strides."""
+
+
+def size_of(dim: Any) -> int:
+    """The number of elements that a dimension has, however large."""
+    x = scalar(dim)
+    return int(x.get() if x.whole is None else x.whole)
+
+
 def is_tile_like(value) -> bool:
     """True for buffers and slices."""
     return getattr(type(value), "is_tile_like", False)
@@ -357,6 +405,9 @@ def cast(value: Any, dtype: str) -> Scalar:
             )
     if x.literal and type(value) is float:  # rounded once
         return Scalar(fit(value, dtype), dtype, True)
+    if x.dtype in _INDEX and dtype in _INDEX:
+        value = fit(x.value, dtype)
+        return Scalar(value, dtype, x.literal, whole=None if x.number == value else x.number)
     return Scalar(fit(x.value, dtype), dtype, x.literal)
 
 
@@ -413,6 +464,7 @@ _ARITHMETIC: dict[str, Callable] = {
 _COMPARE: dict[str, Callable] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
+_OF_INDICES = ("+", "-", "*", "//", "%")
 _BITS = ("<<", ">>", "&", "|", "^")
 
 
@@ -445,7 +497,11 @@ def binary(op: str, a: Any, b: Any):
         if op in ("//", "%") and v == 0:
             return Scalar(0, dtype, fault=Fault(f"{u} {op} 0: division by zero").computed())
         narrow = _narrow_of(x, y) if dtype == "int32" else None
-        return Scalar(fit(_ARITHMETIC[op](u, v), dtype), dtype, x.literal and y.literal, narrow=narrow)
+        exact = _ARITHMETIC[op](u, v)
+        out = Scalar(fit(exact, dtype), dtype, x.literal and y.literal, narrow=narrow)
+        if exact == out.value and x.whole is None and y.whole is None or op not in _OF_INDICES:
+            return out
+        return out if op in ("//", "%") and _divides_hash(x, y) else _with_whole(out, _ARITHMETIC[op], x, y)
     literal = x.literal and y.literal
     if op in ("//", "%"):
         wide = join(dtype, "float32")
@@ -461,7 +517,19 @@ def compare(op: str, a: Any, b: Any) -> Scalar:
     fault = x.fault or y.fault
     if fault is not None:
         return Scalar(False, "bool", fault=fault.computed())
+    if (x.whole is not None or y.whole is not None) and numbers_of_indices(x, y):
+        return Scalar(_COMPARE[op](x.number, y.number), "bool")
     return Scalar(_COMPARE[op](x.value, y.value), "bool", x.literal and y.literal)
+
+
+def _divides_hash(*operands: Scalar) -> bool:
+    return any(type(x.whole) is _Hash or x.number == 0 for x in operands)
+
+
+def numbers_of_indices(*operands: Scalar) -> bool:
+    """True where comparisons are those of numbers without end: beside tensors that an int32 cannot number."""
+    session = current()
+    return session is not None and session.long and not any(type(x.whole) is _Hash for x in operands)
 
 
 def power(a: Any, b: Any):
@@ -533,7 +601,7 @@ def select(cond: Any, a: Any, b: Any):
         return Scalar(0, x.dtype, fault=cond.fault.computed())
     x, y = match(a, b)
     chosen = x if cond.value else y
-    return Scalar(chosen.value, chosen.dtype, False, chosen.fault, None)
+    return Scalar(chosen.value, chosen.dtype, False, chosen.fault, None, whole=chosen.whole)
 
 
 def _beside(chosen: Any, other: Any):
@@ -563,7 +631,8 @@ def _extreme(a, b, choose):
     fault = x.fault or y.fault
     if fault is not None:
         return Scalar(0, x.dtype, fault=fault.computed())
-    return Scalar(choose(x.value, y.value), x.dtype, x.literal and y.literal)
+    out = Scalar(choose(x.value, y.value), x.dtype, x.literal and y.literal)
+    return out if x.whole is None and y.whole is None else _with_whole(out, choose, x, y)
 
 
 def dtype_of(value: Any) -> str:

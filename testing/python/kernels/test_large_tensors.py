@@ -214,9 +214,10 @@ def a_choice_of_elements():
     return main
 
 
-@pytest.mark.parametrize(
-    "case", [a_condition, a_choice_of_elements, a_nest, a_copy, names, a_loop, a_length_known_when_it_runs, elements, a_choice]
-)
+CASES = [a_condition, a_choice_of_elements, a_nest, a_copy, names, a_loop, a_length_known_when_it_runs, elements, a_choice]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_indices_are_numbers_without_end(case, flat):
     y = np.zeros((BLOCKS, LANES), np.int8)
     for _ in run(tilelang.compile(case()), {"X": flat, "Y": y}, {"n": ELEMENTS}):
@@ -224,7 +225,7 @@ def test_indices_are_numbers_without_end(case, flat):
         y[:] = 0
 
 
-def test_data_may_name_any_element(flat):
+def chosen_by_data():
     @T.prim_func
     def main(X: T.Tensor((ELEMENTS,), "int8"), I: T.Tensor((BLOCKS,), "int32"), Y: T.Tensor((BLOCKS, LANES), "int8")):
         with T.Kernel(BLOCKS) as b:
@@ -233,22 +234,30 @@ def test_data_may_name_any_element(flat):
             T.copy(X[start], t)
             T.copy(t, Y[b, :])
 
+    return main
+
+
+def test_data_may_name_any_element(flat):
     order, y = np.arange(BLOCKS, dtype=np.int32)[::-1].copy(), np.zeros((BLOCKS, LANES), np.int8)
-    for _ in run(tilelang.compile(main), {"X": flat, "I": order, "Y": y}):
+    for _ in run(tilelang.compile(chosen_by_data()), {"X": flat, "I": order, "Y": y}):
         np.testing.assert_array_equal(y, some()[::-1])
         y[:] = 0
 
 
-def test_stores_reach_any_element():
+def stores():
     @T.prim_func
     def main(X: T.Tensor((ELEMENTS,), "int8"), Y: T.Tensor((BLOCKS, LANES), "int8")):
         with T.Kernel(BLOCKS) as b:
             for i in T.Parallel(LANES):
                 X[b * STEP + i] = Y[b, i]
 
+    return main
+
+
+def test_stores_reach_any_element():
     x = np.zeros(ELEMENTS, np.int8)
     places = x.reshape(BLOCKS, STEP)[:, :LANES]
-    for _ in run(tilelang.compile(main), {"X": x, "Y": some()}):
+    for _ in run(tilelang.compile(stores()), {"X": x, "Y": some()}):
         np.testing.assert_array_equal(places, some())
         places[:] = 0
 
