@@ -347,6 +347,47 @@ def test_rows_further_apart_than_a_transfer_can_say(case, columns):
         there[:] = 0
 
 
+def test_rows_of_bytes_further_apart_than_a_transfer_can_say():
+    n, columns = T.symbolic("n", "int64"), (1 << 32) + 2 * LANES
+
+    @T.prim_func
+    def main(X: T.Tensor((2, n), "int8"), Y: T.Tensor((2, LANES), "int8")):
+        with T.Kernel(1):
+            t = T.alloc_shared((2, LANES), "int8")
+            T.copy(X[:, 0:LANES], t)
+            T.copy(t, Y)
+
+    x, y = np.zeros((2, columns), np.int8), np.zeros((2, LANES), np.int8)
+    x[:, :LANES] = some(2)
+    for _ in run(tilelang.compile(main), {"X": x, "Y": y}, {"n": columns}):
+        np.testing.assert_array_equal(y, some(2))
+        y[:] = 0
+
+
+@pytest.mark.parametrize("columns", [(1 << 31) - 64, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 16])
+@pytest.mark.parametrize("known", [True, False])
+def test_results_with_rows_far_apart(known, columns):
+    """The parameter of the instruction counts elements in 32 bits."""
+    n = columns if known else T.symbolic("n", "int64")
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), "float16"), B: T.Tensor((16, 16), "float16"), C: T.Tensor((2, n), "float16")):
+        with T.Kernel(1):
+            a, b, c = T.alloc_shared((16, 16), "float16"), T.alloc_shared((16, 16), "float16"), T.alloc_fragment((16, 16), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, C[0:16, 0:16])
+
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, (16, 16)).astype(np.float16) for _ in range(2))
+    c = np.zeros((2, columns), np.float16)
+    for _ in run(tilelang.compile(main), {"A": a, "B": b, "C": c}, {"n": columns}):
+        np.testing.assert_array_equal(c[:, :16], (a @ b)[:2])
+        assert not c[:, 16:64].any()
+        c[:, :16] = 0
+
+
 def test_a_size_that_is_a_product():
     n = T.symbolic("n")
 

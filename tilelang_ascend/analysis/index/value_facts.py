@@ -57,6 +57,8 @@ SOLVER_STEPS = 200_000
 """Work after which the solver gives up, in its own deterministic unit; about 50 ms."""
 
 _LARGEST = 2**31 - 1
+_MEMORY = 1 << 48
+"""More elements than any memory has."""
 _NEVER_NEGATIVE_CALLS = ("ascend.get_block_idx", "ascend.get_sub_block_idx", "ascend.get_block_num")
 
 
@@ -451,9 +453,10 @@ def sizes_of(func: PrimFunc) -> list[Var]:
 
 
 def tell_sizes(analyzer: sym.Analyzer, sizes) -> None:
-    """Tell an analyzer that sizes are not negative."""
+    """Tell an analyzer that sizes are not negative, and less than all memory has."""
     for v in sizes:
-        analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(_LARGEST, dtype_of(v))))
+        most = _MEMORY if itemsize(dtype_of(v)) > 4 else _LARGEST
+        analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(most, dtype_of(v))))
 
 
 def _start(sizes: list[Var], data: DataNames, never_negative: set) -> ValueFacts:

@@ -38,6 +38,8 @@ from ..base.placement import Side, Tile
 from ..base.row_fractals import MAX_ND2NZ_STRIDE, units_of
 from .axes import Axis, Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
 
+MAX_FIXPIPE_STRIDE = (1 << 32) - 1
+"""Elements from a row in GM to the next one that a parameter of 32 bits says."""
 FIXPIPE_QUANT = {
     ("float32", "float32"): "none",
     ("int32", "int32"): "none",
@@ -266,15 +268,33 @@ def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
     row_pitch = dst.gm.strides[rows.gm] if rows else cols.valid
     row0 = src.mins[-2] if len(src.mins) > 1 else 0
     index, skip = _after_skip(dst, rows)
-    offset = facts.simplify(tile.nz.offset(row0 + skip, src.mins[-1]))
-    store = intrin(
-        "fixpipe_to_gm",
-        head(dst.gm.flat, None, dst.gm.offset(index, facts.analyzer)),
-        head(tile.buffer, src.version, offset),
-        cols.valid, m_size, tile.nz.rows_padded, _int32(row_pitch), 0,
-        span=c.span,
-        quant=quant,
-    )  # fmt: skip
+    first = dst.gm.offset(index, facts.analyzer)
+
+    def transfer(count, pitch, i=None):
+        """`count` rows from row `i` on."""
+        target = first if i is None else dst.gm.further(first, i, row_pitch)
+        source = tile.nz.offset(row0 + skip if i is None else row0 + skip + i, src.mins[-1])
+        return intrin(
+            "fixpipe_to_gm",
+            head(dst.gm.flat, None, target),
+            head(tile.buffer, src.version, facts.simplify(source)),
+            cols.valid, count, tile.nz.rows_padded, pitch, 0,
+            span=c.span,
+            quant=quant,
+        )  # fmt: skip
+
+    def one_by_one():
+        i = tirx.Var("row", "int32")
+        return loop(i, m_size, transfer(1, cols.valid, i), span=c.span)
+
+    known = const_int(row_pitch)
+    if known is not None:
+        store = transfer(m_size, known if known < 1 << 31 else imm(known, "uint32")) if known <= MAX_FIXPIPE_STRIDE else one_by_one()
+    elif dtype_of(row_pitch) == "int32":
+        store = transfer(m_size, row_pitch)
+    else:
+        fits, together = row_pitch <= imm(MAX_FIXPIPE_STRIDE, "int64"), transfer(m_size, tirx.Cast("uint32", row_pitch))
+        store = together if facts.proves(fits) else if_then(fits, together, one_by_one(), span=c.span)
     return guarded(fixed_in_bounds(dst, axes, facts) + non_empty(axes, facts), c.store(store, dst.dtype), c.span)
 
 
@@ -325,12 +345,6 @@ def ub_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
         span=c.span,
     )  # fmt: skip
     return loop(i, rows if by_row else groups, moved, span=c.span)
-
-
-def _int32(e):
-    if isinstance(e, int) or str(e.ty.dtype) == "int32":
-        return e
-    return tirx.Cast("int32", e)
 
 
 __all__ = [
