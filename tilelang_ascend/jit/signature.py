@@ -9,6 +9,7 @@ import linecache
 from .. import ir
 from ..errors import Location, location_of
 from ..runtime.params import Parameter, Signature
+from ..tileop.base.layout import shape_and_strides
 
 _BINARY = {
     "Add": "({} + {})",
@@ -41,15 +42,23 @@ def _parameter(p, written: frozenset[str] | None, place: Location | None, nibble
         return Parameter(p.name, ir.dtype_of(p) if nibble is None else nibble[0], location=place)
     shape = tuple(dim_text(d) for d in p.ty.shape)
     strides = tuple(dim_text(s) for s in p.ty.strides) if len(p.ty.strides) else None
+    pitches = _pitches(p)
     if nibble is None:
-        return Parameter(p.name, ir.dtype_of(p), shape, strides, written is None or p.name in written, place)
+        return Parameter(p.name, ir.dtype_of(p), shape, strides, written is None or p.name in written, place, pitches=pitches)
     dtype, padding = nibble
     known, last = ir.const_int(p.ty.shape[-1]), p.ty.shape[-1]
     numbers = dim_text(last.a if padding != 1 else last.a.a) if known is None else 2 * known - padding
     if strides is not None:
         outer = [s.a if ir.const_int(s) is None else 2 * s for s in p.ty.strides[:-1]]
         strides = (*map(dim_text, outer), strides[-1])
-    return Parameter(p.name, dtype, (*shape[:-1], numbers), strides, written is None or p.name in written, place, padding == 2)
+    return Parameter(p.name, dtype, (*shape[:-1], numbers), strides, written is None or p.name in written, place, padding == 2, pitches)
+
+
+def _pitches(p) -> tuple:
+    """`Parameter.pitches` of a tensor."""
+    shape, strides = shape_and_strides(p)
+    told = [(k, s) for k, (n, s) in enumerate(zip(shape, strides)) if ir.const_int(s) is None and ir.const_int(n) != 1]
+    return tuple((k, dim_text(s)) for k, s in told if ir.dtype_of(s) == "int32")
 
 
 def declarations(function: Location | None) -> dict[str, Location]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import AliasingOutput, ArgumentTypeError, ArgumentValueError
 from . import dtypes, tensors
-from .params import Parameter, Signature, evaluate, is_symbol
+from .params import Parameter, Signature, evaluate, is_symbol, names_in
 from .tensors import HostTensor
 
 
@@ -102,7 +102,7 @@ def bind(
     _bind_symbols(signature, inputs, values)
     for name, tensor in inputs.items():
         _check_shape(_by_name(signature, name), tensor, values)
-        _check_rows(_by_name(signature, name), tensor, dict(signature.symbols))
+        _check_rows(_by_name(signature, name), tensor.shape, values)
     outputs = _allocate(signature, inputs, values)
     _check_aliasing(signature, inputs)
     return _assemble(signature, inputs, outputs, values)
@@ -209,18 +209,16 @@ def _int_limits(dtype: str) -> tuple[int, int]:
 _WIDER = 'declare it as T.symbolic("{}", "int64")'
 
 
-def _check_rows(p: Parameter, tensor: HostTensor, symbols: dict[str, str]) -> None:
-    """Rows whose length is an int32 are less than 2^31 bytes apart: transfers of several compute with that."""
-    dim, rows = p.extents[-1] if p.extents else 0, math.prod(tensor.shape[:-1])
-    if rows < 2 or not is_symbol(dim) or symbols.get(str(dim)) != "int32":
-        return
-    nbytes = tensor.shape[-1] * dtypes.itemsize(p.dtype)
-    if nbytes >= 1 << 31:
-        raise ArgumentValueError(
-            f"Rows of parameter {p.name} are {nbytes} bytes apart, and {dim}, their length, is int32: {(1 << 31) - 1} at most",
-            hint=_WIDER.format(dim),
-            at=p.location,
-        )
+def _check_rows(p: Parameter, shape: tuple[int, ...], values: dict[str, int | float]) -> None:
+    """Rows that are an int32 of elements apart are less than 2^31 bytes apart: transfers of several compute with that."""
+    for axis, pitch in p.pitches:
+        nbytes = evaluate(pitch, values) * dtypes.itemsize(p.dtype)
+        if nbytes >= 1 << 31 and shape[axis] > 1 and 0 not in shape:
+            raise ArgumentValueError(
+                f"Rows of parameter {p.name} are {nbytes} bytes apart, but {pitch} is int32, which says {(1 << 31) - 1} at most",
+                hint=_WIDER.format(names_in(pitch)[0]),
+                at=p.location,
+            )
 
 
 def _bind_symbols(signature: Signature, inputs: dict[str, HostTensor], values: dict[str, int | float]) -> None:
@@ -284,6 +282,7 @@ def _allocate(signature: Signature, inputs: dict[str, HostTensor], values: dict[
         if numbers:
             _check_even(p, numbers[-1])
         shape = dtypes.stored(p.dtype, numbers)
+        _check_rows(p, shape, values)
         made[p.name] = like.empty(shape, p.dtype) if like else HostTensor(tensors.empty(shape, p.dtype, torch_like))
         if p.dtype in dtypes.NIBBLES:
             _clear(made[p.name].value)

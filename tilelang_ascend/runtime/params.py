@@ -27,6 +27,7 @@ class Parameter:
         writes: whether the lowered program writes the buffer.
         location: where it is declared, if known.
         even: whether rows of two numbers in a byte must be whole bytes.
+        pitches: (axis, elements in memory from one index to the next) where the kernel computes with an int32 that run time tells: less than 2^31 bytes.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Parameter:
     writes: bool = True
     location: Location | None = None
     even: bool = False
+    pitches: tuple[tuple[int, Dim], ...] = ()
 
     @property
     def is_buffer(self) -> bool:
@@ -58,6 +60,7 @@ class Parameter:
         fields = dict(data, location=Location(**location) if location else None)
         for key in ("shape", "strides"):
             fields[key] = None if data[key] is None else tuple(data[key])
+        fields["pitches"] = tuple((axis, pitch) for axis, pitch in data.get("pitches", ()))
         return Parameter(**fields)
 
 
@@ -133,6 +136,11 @@ def normalize_out_idx(out_idx: int | list[int] | tuple[int, ...] | None, count: 
 def is_symbol(dim: Dim) -> bool:
     """True for an extent that is one shape variable, such as ``"m"``."""
     return isinstance(dim, str) and _NAME.match(dim) is not None
+
+
+def names_in(dim: Dim) -> list[str]:
+    """The shape variables of an extent."""
+    return [name for name in re.findall(r"[A-Za-z_]\w*", str(dim)) if name not in ("min", "max")]
 
 
 def evaluate(dim: Dim, values: Mapping[str, int | float]) -> int:

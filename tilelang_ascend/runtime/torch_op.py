@@ -122,6 +122,7 @@ class Library:
         known, made = values(signature, given), results(signature, given)
         named = {p["name"]: value for p, value in zip(_inputs(signature), given)}
         named |= {signature["parameters"][i]["name"]: t for i, t in zip(signature["out_idx"], made)}
+        _refuse_rows_far_apart(signature, named, known)
         tensors = {p["name"]: _laid_out(p, named[p["name"]], known) for p in signature["parameters"] if p["shape"] is not None}
         _refuse_shared_memory(signature, tensors)
         places = {str(t.device) for t in tensors.values()}
@@ -251,6 +252,18 @@ def _laid_out(p: Mapping[str, Any], tensor: torch.Tensor, known: Mapping[str, An
     if _counted_strides(p, tensor) != strides:
         raise ValueError(f"Stride mismatch for parameter {p['name']}: expected {strides}, got {_counted_strides(p, tensor)}")
     return tensor
+
+
+def _refuse_rows_far_apart(signature: Signature, tensors: Mapping[str, torch.Tensor], known: Mapping[str, Any]) -> None:
+    """Rows that are an int32 of elements apart are less than 2^31 bytes apart: transfers of several compute with that."""
+    for p in signature["parameters"]:
+        for axis, pitch in p.get("pitches", ()):
+            t = tensors[p["name"]]
+            nbytes = _extent(pitch, known) * t.element_size()
+            if nbytes >= 1 << 31 and t.shape[axis] > 1 and t.numel():
+                raise ValueError(
+                    f"Rows of parameter {p['name']} are {nbytes} bytes apart, but {pitch} is int32, which says {(1 << 31) - 1} at most"
+                )
 
 
 def _refuse_shared_memory(signature: Signature, tensors: Mapping[str, torch.Tensor]) -> None:

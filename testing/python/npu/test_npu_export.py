@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from npu_kernels import compiled, increment, product, scale, shift, sum_and_difference, talkative, two_launches
+from npu_kernels import compiled, first_columns, increment, product, scale, shift, sum_and_difference, talkative, two_launches
 from npu_tensors import to_npu, torch_npu
 from stand_in_cann import use
 
@@ -126,6 +126,21 @@ def test_what_the_exported_op_writes_has_memory_of_its_own(cann, tmp_path):
         op(x[:64], 1, x[32:96], less)
     op(x[:64], 1, x[64:], less)
     assert torch.equal(x[64:], x[:64] + 1)
+
+
+def test_rows_that_are_too_far_apart_for_transfers(cann, tmp_path):
+    """The C function refuses them by its number, the op as a call of the kernel does."""
+    folder = built(compiled(first_columns(), out_idx=None), tmp_path / "exported", cann)
+    op = torch_op_of(folder).op
+    a, n, b = torch.arange(300.0).reshape(3, 100), torch.zeros(50, dtype=torch.int8), torch.zeros(3, 64)
+    op(a, n, b)
+    assert torch.equal(b, a[:, :64])
+    launch = ctypes.CDLL(str(folder / "build" / "libfirst_columns_kernel.so")).first_columns_launch
+    assert launch(None, None, None, ctypes.c_int32(1 << 28), None, None) == 2
+    assert "2 where rows of a tensor are 2^31 bytes apart" in (folder / "first_columns_kernel.h").read_text()
+    far, columns = torch.zeros(1).expand(3, 1 << 29), torch.zeros(1, dtype=torch.int8).expand(1 << 28)
+    with pytest.raises(ValueError, match=r"Rows of parameter A are 2147483648 bytes apart, but \(n \* 2\) is int32"):
+        op(far, columns, b)
 
 
 def test_the_exported_op_takes_narrow_scalars(cann, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from ... import arch
@@ -10,8 +11,8 @@ from ...codegen.host import BITS
 from ...codegen.names import Names, identifier
 from ...errors import TargetError
 from ..artifact import Artifact
-from ..dtypes import NIBBLES
-from ..params import Parameter
+from ..dtypes import NIBBLES, itemsize
+from ..params import Dim, Parameter
 from . import build, export_texts
 
 _C_TYPES = (
@@ -20,6 +21,9 @@ _C_TYPES = (
     | {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 """dtype of a scalar -> its type in C."""
+ROWS_TOO_FAR_APART = 2
+"""What `NAME_launch` returns where rows that are an int32 of elements apart are 2^31 bytes apart or more."""
+_FUNCTIONS = {"min": "std::min", "max": "std::max"}
 
 
 def export(artifact: Artifact, folder: Path, op: str) -> None:
@@ -75,6 +79,7 @@ class _Interface:
         return export_texts.HEADER.format(
             name=self._name, guard=f"{self._name.upper()}_KERNEL_H_", chip=self._artifact.chip, blocks=blocks,
             lines="\n".join(lines), launch=self._launch(), title=self._artifact.name,
+            refusals=export_texts.REFUSALS.format(code=ROWS_TOO_FAR_APART) if self._too_far_apart() else "",
         )  # fmt: skip
 
     def rows(self) -> list[str]:
@@ -91,15 +96,38 @@ class _Interface:
         given = [f"const_cast<void*>(static_cast<const void*>({self._names[n]}))" for n in buffers]
         given += [*(self._names[n] for n in scalars), *space, *blocks, "stream"]
         unused = [self._names[n] for n in self._names if n not in (*buffers, *scalars)] + ([] if space else ["workspace"])
+        refused = self._too_far_apart()
         return "\n".join([
+            *(["#include <algorithm>"] if any("std::" in condition for condition in refused) else []),
             f"// The interface of {self._name}_kernel.h.",
             f'extern "C" uint64_t {self._name}_workspace_bytes() {{ return workspace_bytes({", ".join(blocks)}); }}',
             f'extern "C" {self._launch()} {{',
             *(f"  (void){n};" for n in unused),
+            *(f"  if ({condition}) return {ROWS_TOO_FAR_APART};" for condition in refused),
             f"  return call({', '.join(given)});",
             "}",
             "",
         ])  # fmt: skip
+
+    def _too_far_apart(self) -> list[str]:
+        """Conditions in C++ under which transfers of several rows cannot say how far apart these are."""
+        return [
+            f"{self._expression(p.extents[axis])} > 1 && {self._expression(pitch)} * {itemsize(p.dtype)} >= INT64_C(2147483648)"
+            for p in self._parameters
+            for axis, pitch in p.pitches
+        ]
+
+    def _expression(self, dim: Dim) -> str:
+        """An extent in C++."""
+
+        def in_c(name: re.Match) -> str:
+            return _FUNCTIONS.get(name[0]) or f"static_cast<int64_t>({self._names[name[0]]})"
+
+        return (
+            f"INT64_C({dim})"
+            if isinstance(dim, int)
+            else re.sub(r"\b\d+\b", r"INT64_C(\g<0>)", re.sub(r"[A-Za-z_]\w*", in_c, dim)).replace("//", "/")
+        )
 
     def _launch(self) -> str:
         return f"int {self._name}_launch({', '.join([*self._declared, 'void *workspace', 'void *stream'])})"

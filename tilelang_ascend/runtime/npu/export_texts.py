@@ -25,7 +25,7 @@ extern "C" {{
 uint64_t {name}_workspace_bytes(void);
 
 /*!
- * \\brief Queues the kernel, on {blocks} blocks, and returns before it has finished. Returns 0, or another number when no launch is possible.
+ * \\brief Queues the kernel, on {blocks} blocks, and returns before it has finished. Returns 0, or another number when no launch is possible{refusals}.
  *
  * Tensors are addresses of device memory, row-major unless strides are given; those that are written share no memory with others.
 {lines}
@@ -40,6 +40,8 @@ uint64_t {name}_workspace_bytes(void);
 
 #endif  // {guard}
 """
+
+REFUSALS = ": {code} where rows of a tensor are 2^31 bytes apart or more, and what says how far is an int32"
 
 CMAKE = """\
 # Builds lib{name}_kernel.so: kernel {title} for {chip}, with the C functions of {name}_kernel.h. Made by tilelang_ascend.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from ...analysis.index.magnitude import is_long, long_size
 from ...ir import (
     BufferLoad,
     TensorLoad,
@@ -177,6 +178,12 @@ def row_major(shape) -> tuple:
     for n in reversed(list(shape)[1:]):
         strides.append(product(strides[-1], n))
     return tuple(reversed(strides))
+
+
+def shape_and_strides(buffer) -> tuple[tuple, tuple]:
+    """Of a tensor in GM; sizes that an int32 need not hold are int64."""
+    shape = tuple(long_size(n) if const_int(n) is None and is_long(n) else n for n in buffer.ty.shape)
+    return shape, tuple(buffer.strides) or row_major(shape)
 
 
 def product(a, b):

@@ -16,7 +16,6 @@ import functools
 from contextlib import ExitStack, nullcontext
 
 from ...analysis.index.data_names import DataNames
-from ...analysis.index.magnitude import is_long, long_size
 from ...analysis.index.safe_values import safe_values
 from ...analysis.index.value_facts import ValueFacts, assume_rest, facts_about, shape_vars
 from ...ir import (
@@ -76,7 +75,7 @@ from ...tile.uses import (
 )
 from ...tileop.base.context import UbLayout, VectorContext
 from ...tileop.base.elements import guarded_read, store_element
-from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, product, row_major
+from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, product, row_major, shape_and_strides
 from ...tileop.base.output import Output
 from ...tileop.base.placement import Placement, place_tile
 from ...tileop.base.row_fractals import laid_by_rows
@@ -417,10 +416,10 @@ def _tensors(func: PrimFunc, gms: list, facts: ValueFacts) -> dict:
     """The tensors of a kernel, each a flat buffer."""
     found, outside = {}, safe_values(func)
     for b in gms:
-        shape = [long_size(n) if const_int(n) is None and is_long(n) else n for n in b.ty.shape]
+        shape, strides = shape_and_strides(b)
         size = functools.reduce(product, shape, 1)
         flat = decl_buffer([_extent(size) if isinstance(size, int) else facts.analyzer.simplify(size)], dtype_of(b), b.name)
-        found[b] = GmTensor(flat, tuple(shape), tuple(b.strides) or row_major(shape), outside=outside.get(b, 0))
+        found[b] = GmTensor(flat, shape, strides, outside=outside.get(b, 0))
     return found
 
 
