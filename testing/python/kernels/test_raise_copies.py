@@ -417,3 +417,31 @@ def test_elements_of_tiles_tell_rows(variant):
         new = arrays["A"][first : first + TILE].astype(np.float32) @ arrays["B"].astype(np.float32)
         want[to : to + TILE] = new + (want[to : to + TILE] if variant == "add" else 0)
     np.testing.assert_array_equal(out["C"], want)
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("way", ["chosen", "branches"])
+def test_zeros_where_a_tensor_reads_as_another_number_outside(way, chip):
+    rows = TILE - 14
+
+    @T.prim_func
+    def k(A: T.Tensor((rows, K), F16), B: T.Tensor((K, COLUMNS), F16), C: T.Tensor((TILE, COLUMNS), F32)):
+        with T.Kernel(1) as _:
+            T.annotate_safe_value({A: 5.0})
+            a, b, c = T.alloc_shared((TILE, K), F16), T.alloc_shared((K, COLUMNS), F16), T.alloc_fragment((TILE, COLUMNS), F32)
+            for i, j in T.Parallel(TILE, K):
+                if way == "chosen":
+                    a[i, j] = T.if_then_else(i < rows, A[i, j], 0)
+                elif i < rows:
+                    a[i, j] = A[i, j]
+                else:
+                    a[i, j] = 0
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, C)
+
+    arrays = {name: x[:, :COLUMNS] if name == "B" else x for name, x in arrays_of(rows=TILE, columns=COLUMNS).items() if name in "ABC"}
+    arrays["A"] = arrays["A"][:rows]
+    out = strict.run(tilelang.compile(k, target=chip), arrays, text=False)["C"]
+    np.testing.assert_array_equal(out[:rows], arrays["A"].astype(np.float32) @ arrays["B"].astype(np.float32))
+    assert not out[rows:].any()

@@ -22,6 +22,7 @@ from ...analysis.index.affine import FAR, affine, far_difference
 from ...analysis.index.data_names import DataNames
 from ...analysis.index.known_lets import known_lets
 from ...analysis.index.nest_indices import conjuncts, implied_by_bounds, sides_of
+from ...analysis.index.safe_values import safe_values
 from ...analysis.index.sums import as_sum
 from ...ir import (
     Bind,
@@ -65,12 +66,14 @@ _MOST = (1 << 31) - 1
 
 
 class _Move(NamedTuple):
-    """One statement of a nest: the element `target` of a tensor or tile gets, or is updated by, the element `source`. `conditions`: under which."""
+    """One statement of a nest: the element `target` of a tensor or tile gets, or is updated by, the element `source`. `conditions`: under which.
+    `zeros`: it gets 0 where `source` is outside of its tensor."""
 
     stmt: Stmt
     target: BufferStore
     source: TensorLoad
     conditions: list
+    zeros: bool = False
 
 
 def _moves(body: Stmt, conditions: list) -> list[_Move] | None:
@@ -115,7 +118,7 @@ def _stored(s: BufferStore, conditions: list) -> list[_Move] | None:
         read = BufferStore(source.source, value, source.indices)
         if on_chip(source.source) or not _is_zero(other) or not all(implied_by_bounds(term, read) for term in conjuncts(condition)):
             return None
-    return [_Move(s, s, source, conditions)]
+    return [_Move(s, s, source, conditions, choice is not None)]
 
 
 def _updated(s: Evaluate, conditions: list) -> list[_Move] | None:
@@ -144,9 +147,11 @@ def _is_zero(e) -> bool:
 
 
 class _Raise(StmtMutator):
-    """written: tensors whose elements, as those of tiles, statements of their own read. needed: tiles that come to the vector cores anyway."""
+    """written: tensors whose elements, as those of tiles, statements of their own read. needed: tiles that come to the vector cores anyway. outside: tensors
+    outside of which there are other numbers than 0."""
 
-    def __init__(self, body: Stmt):
+    def __init__(self, func: PrimFunc):
+        body, self.outside = func.body, safe_values(func)
         self.tiles, self.data, self.written = _cube_tiles(body), DataNames(body), uses_of(body).writes
         self.needed = _needed_by_vector_cores(body)
         self.known = known_lets(body, self.data)
@@ -168,7 +173,7 @@ class _Raise(StmtMutator):
     def copy(self, m: _Move, extents: dict) -> Stmt | None:
         """A move as one of a tile, None if it is none."""
         source, target = m.source.source, m.target.buffer
-        if not self.tiles & {source, target} or not on_chip(target) and source in self.needed:
+        if not self.tiles & {source, target} or not on_chip(target) and source in self.needed or m.zeros and source in self.outside:
             return None
         ends, outside, limited = dict(extents), [], set()
         for term in m.conditions:
@@ -301,7 +306,7 @@ def _box(buffer, indices, extents: dict, ends: dict) -> tuple | None:
 
 def raise_copies(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
-    return func.with_body(_Raise(func.body)(func.body))
+    return func.with_body(_Raise(func)(func.body))
 
 
 __all__ = ["raise_copies"]
