@@ -9,8 +9,8 @@ from .sums import Sum, as_sum
 
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 """Ends of the range of int32."""
-FAR = 1 << 40
-"""A number that is further from 0 than any int32, and than any tile is long."""
+FAR = 1 << 60
+"""A number that is further from 0 than any int32, and any size of memory; an int64 holds several times as much."""
 _LARGEST = (1 << 63) - 1
 
 
