@@ -57,12 +57,13 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     written = written_buffers(lowered.ascend_ir)
     _check_outputs(func, out_idx, written)
     parts = [part for module in launches(split_launches(func)) for part in module.functions.values()]
-    gaps = output_gaps([resolve_tensor_views(part) for part in parts], {func.params[i].name for i in out_idx})
+    seen = [resolve_tensor_views(part) for part in parts]
+    gaps = output_gaps(seen, {func.params[i].name for i in out_idx})
     source = codegen.emit(lowered.ascend_ir, pipeline.Options(**options).cann)
     artifact = Artifact(
         name=name,
         chip=chip.name,
-        signature=read_signature(func, out_idx, written),
+        signature=read_signature(func, out_idx, written, seen),
         steps=describe_steps(lowered.ascend_ir),
         kernel_source=source.kernel,
         host_source=source.host,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+from collections.abc import Sequence
+from dataclasses import replace
 
 from .. import ir
 from ..errors import Location, location_of
@@ -22,18 +24,22 @@ _BINARY = {
 }
 
 
-def read_signature(func, out_idx: tuple[int, ...] = (), written: frozenset[str] | None = None) -> Signature:
-    """Parameters of the Tile IR `func`; `written` names the buffers the lowered program writes (None: all of them)."""
+def read_signature(func, out_idx: tuple[int, ...] = (), written: frozenset[str] | None = None, seen: Sequence = ()) -> Signature:
+    """Parameters of the Tile IR `func`; `written` names the buffers the lowered program writes (None: all of them). seen: functions whose tensors have the shapes that
+    launches see (none: those of `func`)."""
     places = declarations(location_of(func))
     nibbles = {int(k): (str(dtype), int(odd)) for k, dtype, odd in func.attrs.get("tl.nibbles", [])} if func.attrs else {}
-    parameters = tuple(_parameter(p, written, places.get(p.name), nibbles.get(k)) for k, p in enumerate(func.params))
+    parameters = [_parameter(p, written, places.get(p.name), nibbles.get(k)) for k, p in enumerate(func.params)]
     names = {p.name for p in parameters}
     symbols: dict[str, str] = {}
     for p in func.params:
         for var in _shape_vars(p):
             if var.name not in names:
                 symbols.setdefault(var.name, ir.dtype_of(var))
-    return Signature(parameters, tuple(symbols.items()), out_idx)
+    pitches: dict[str, tuple] = {}
+    for p in (p for f in seen or (func,) for p in f.params if ir.is_buffer_var(p)):
+        pitches[p.name] = tuple(dict.fromkeys((*pitches.get(p.name, ()), *_pitches(p, names | symbols.keys()))))
+    return Signature(tuple(replace(p, pitches=pitches.get(p.name, ())) for p in parameters), tuple(symbols.items()), out_idx)
 
 
 def _parameter(p, written: frozenset[str] | None, place: Location | None, nibble: tuple[str, int] | None) -> Parameter:
@@ -42,23 +48,23 @@ def _parameter(p, written: frozenset[str] | None, place: Location | None, nibble
         return Parameter(p.name, ir.dtype_of(p) if nibble is None else nibble[0], location=place)
     shape = tuple(dim_text(d) for d in p.ty.shape)
     strides = tuple(dim_text(s) for s in p.ty.strides) if len(p.ty.strides) else None
-    pitches = _pitches(p)
     if nibble is None:
-        return Parameter(p.name, ir.dtype_of(p), shape, strides, written is None or p.name in written, place, pitches=pitches)
+        return Parameter(p.name, ir.dtype_of(p), shape, strides, written is None or p.name in written, place)
     dtype, padding = nibble
     known, last = ir.const_int(p.ty.shape[-1]), p.ty.shape[-1]
     numbers = dim_text(last.a if padding != 1 else last.a.a) if known is None else 2 * known - padding
     if strides is not None:
         outer = [s.a if ir.const_int(s) is None else 2 * s for s in p.ty.strides[:-1]]
         strides = (*map(dim_text, outer), strides[-1])
-    return Parameter(p.name, dtype, (*shape[:-1], numbers), strides, written is None or p.name in written, place, padding == 2, pitches)
+    return Parameter(p.name, dtype, (*shape[:-1], numbers), strides, written is None or p.name in written, place, padding == 2)
 
 
-def _pitches(p) -> tuple:
-    """`Parameter.pitches` of a tensor."""
+def _pitches(p, names: set) -> tuple:
+    """`Parameter.pitches` of a tensor, where parameters and extents called `names` tell them."""
     shape, strides = shape_and_strides(p)
     told = [(k, s) for k, (n, s) in enumerate(zip(shape, strides)) if ir.const_int(s) is None and ir.const_int(n) != 1]
-    return tuple((k, dim_text(s)) for k, s in told if ir.dtype_of(s) == "int32")
+    told = [(k, s) for k, s in told if all(_is_told(e, names) for e in (shape[k], s))]
+    return tuple((dim_text(shape[k]), dim_text(s), ir.itemsize(ir.dtype_of(p))) for k, s in told if ir.dtype_of(s) == "int32")
 
 
 def declarations(function: Location | None) -> dict[str, Location]:
@@ -104,6 +110,14 @@ def _shape_vars(p) -> list:
     for dim in [*p.ty.shape, *p.ty.strides]:
         ir.walk_expr(dim, see)
     return found
+
+
+def _is_told(e, names: set) -> bool:
+    """True for what `dim_text` makes a text of that `names` tell."""
+    if isinstance(e, ir.Var):
+        return e.name in names
+    known = ir.const_int(e) is not None or isinstance(e, ir.Cast) or type(e).__name__ in _BINARY
+    return known and all(_is_told(x, names) for x in ir.expr_children(e))
 
 
 def dim_text(expr) -> int | str:

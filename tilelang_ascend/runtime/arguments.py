@@ -211,9 +211,9 @@ _WIDER = 'declare it as T.symbolic("{}", "int64")'
 
 def _check_rows(p: Parameter, shape: tuple[int, ...], values: dict[str, int | float]) -> None:
     """Rows that are an int32 of elements apart are less than 2^31 bytes apart: transfers of several compute with that."""
-    for axis, pitch in p.pitches:
-        nbytes = evaluate(pitch, values) * dtypes.itemsize(p.dtype)
-        if nbytes >= 1 << 31 and shape[axis] > 1 and 0 not in shape:
+    for rows, pitch, size in p.pitches:
+        nbytes = evaluate(pitch, values) * size
+        if nbytes >= 1 << 31 and evaluate(rows, values) > 1 and 0 not in shape:
             raise ArgumentValueError(
                 f"Rows of parameter {p.name} are {nbytes} bytes apart, but {pitch} is int32, which says {(1 << 31) - 1} at most",
                 hint=_WIDER.format(names_in(pitch)[0]),

@@ -27,7 +27,7 @@ class Parameter:
         writes: whether the lowered program writes the buffer.
         location: where it is declared, if known.
         even: whether rows of two numbers in a byte must be whole bytes.
-        pitches: (axis, elements in memory from one index to the next) where the kernel computes with an int32 that run time tells: less than 2^31 bytes.
+        pitches: (rows, elements in memory from one to the next, bytes of an element) where run time tells the second, and the kernel computes with an int32 of bytes.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Parameter:
     writes: bool = True
     location: Location | None = None
     even: bool = False
-    pitches: tuple[tuple[int, Dim], ...] = ()
+    pitches: tuple[tuple[Dim, Dim, int], ...] = ()
 
     @property
     def is_buffer(self) -> bool:
@@ -60,7 +60,7 @@ class Parameter:
         fields = dict(data, location=Location(**location) if location else None)
         for key in ("shape", "strides"):
             fields[key] = None if data[key] is None else tuple(data[key])
-        fields["pitches"] = tuple((axis, pitch) for axis, pitch in data.get("pitches", ()))
+        fields["pitches"] = tuple((rows, pitch, size) for rows, pitch, size in data.get("pitches", ()))
         return Parameter(**fields)
 
 

@@ -257,10 +257,9 @@ def _laid_out(p: Mapping[str, Any], tensor: torch.Tensor, known: Mapping[str, An
 def _refuse_rows_far_apart(signature: Signature, tensors: Mapping[str, torch.Tensor], known: Mapping[str, Any]) -> None:
     """Rows that are an int32 of elements apart are less than 2^31 bytes apart: transfers of several compute with that."""
     for p in signature["parameters"]:
-        for axis, pitch in p.get("pitches", ()):
-            t = tensors[p["name"]]
-            nbytes = _extent(pitch, known) * t.element_size()
-            if nbytes >= 1 << 31 and t.shape[axis] > 1 and t.numel():
+        for rows, pitch, size in p.get("pitches", ()):
+            nbytes = _extent(pitch, known) * size
+            if nbytes >= 1 << 31 and _extent(rows, known) > 1 and tensors[p["name"]].numel():
                 raise ValueError(
                     f"Rows of parameter {p['name']} are {nbytes} bytes apart, but {pitch} is int32, which says {(1 << 31) - 1} at most"
                 )

@@ -443,7 +443,7 @@ def far_apart(case):
     """A kernel whose rows, or other parts, are an int32 of elements apart, and its arguments, which say that they are 2^31 bytes apart."""
     n, m, step = T.symbolic("n"), T.symbolic("m"), 1 << 29
     shape, strides = {
-        "twice": ((2, n * 2), None), "planes": ((2, n, 1), None), "strides": ((2, LANES), (m, 1)), "result": ((2, n), None)
+        "twice": ((2, n * 2), None), "view": ((n, 2), None), "planes": ((2, n, 1), None), "strides": ((2, LANES), (m, 1)), "result": ((2, n), None)
     }[case]  # fmt: skip
     size = step // 2 if case == "twice" else step
 
@@ -456,19 +456,28 @@ def far_apart(case):
         with T.Kernel(1):
             t = T.alloc_shared((2, LANES), "float32")
             T.copy(Y, t)
-            if case == "planes":
+            if case == "view":
+                F = T.Tensor((2, n), "float32", X.data)
+                T.copy(t, F[:, 0:LANES])
+            elif case == "planes":
                 for i, j in T.Parallel(2, LANES):
                     X[i, j, 0] = t[i, j]
             else:
                 T.copy(t, X[:, 0:LANES])
 
     flat = np.zeros(2 * step, np.float32)
-    x = flat.reshape(2, step)[:, :LANES] if strides else flat.reshape(2, step, *[1] * (len(shape) - 2))
+    x = (
+        flat.reshape(2, step)[:, :LANES]
+        if strides
+        else flat.reshape(step, 2)
+        if case == "view"
+        else flat.reshape(2, step, *[1] * (len(shape) - 2))
+    )
     given = [np.zeros(size, np.int8), np.zeros((2, LANES), np.float32)]
     return (tilelang.compile(main, out_idx=2), given) if case == "result" else (tilelang.compile(main), [*given, x])
 
 
-@pytest.mark.parametrize("case", ["twice", "planes", "strides", "result"])
+@pytest.mark.parametrize("case", ["twice", "view", "planes", "strides", "result"])
 def test_what_is_an_int32_of_elements_apart(case):
     kernel, given = far_apart(case)
     with pytest.raises(ArgumentValueError, match="parameter X are 2147483648 bytes apart"):

@@ -11,7 +11,7 @@ from ...codegen.host import BITS
 from ...codegen.names import Names, identifier
 from ...errors import TargetError
 from ..artifact import Artifact
-from ..dtypes import NIBBLES, itemsize
+from ..dtypes import NIBBLES
 from ..params import Dim, Parameter
 from . import build, export_texts
 
@@ -112,9 +112,9 @@ class _Interface:
     def _too_far_apart(self) -> list[str]:
         """Conditions in C++ under which transfers of several rows cannot say how far apart these are."""
         return [
-            f"{self._expression(p.extents[axis])} > 1 && {self._expression(pitch)} * {itemsize(p.dtype)} >= INT64_C(2147483648)"
+            f"{self._expression(rows)} > 1 && {self._expression(pitch)} * {size} >= INT64_C(2147483648)"
             for p in self._parameters
-            for axis, pitch in p.pitches
+            for rows, pitch, size in p.pitches
         ]
 
     def _expression(self, dim: Dim) -> str:
