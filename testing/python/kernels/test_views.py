@@ -7,6 +7,7 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.errors import UnsupportedConstruct
 
 RNG = np.random.default_rng(8)
 
@@ -194,3 +195,38 @@ def test_a_reshaped_tensor_of_a_size_of_run_time(cached, monkeypatch):
     for _ in range(2):
         out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(x)}, {"n": 10})["Y"]
         np.testing.assert_array_equal(out, x + 1)
+
+
+def of_computed_shape(how):
+    n = T.symbolic("n")
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "float32"), L: T.Tensor((8,), "int32"), Y: T.Tensor((2, 64), "float32")):
+        with T.Kernel(1):
+            m = L[0] if how != "chosen" else T.if_then_else(L[1] > 0, L[0], n // 2)
+            F = T.Tensor((2, m), "float32", X.data)
+            if how == "stored":
+                for i, j in T.Parallel(2, 64):
+                    F[i, j] = Y[i, j]
+            elif how == "region":
+                t = T.alloc_shared((2, 64), "float32")
+                T.copy(F[:, 0:64], t)
+                T.copy(t, Y)
+            else:
+                for i, j in T.Parallel(2, 64):
+                    Y[i, j] = F[i, j]
+
+    return main
+
+
+@pytest.mark.parametrize("how", ["loaded", "stored", "chosen"])
+def test_a_tensor_seen_with_a_shape_that_data_tells(how):
+    arrays = {"X": np.arange(400, dtype=np.float32), "L": np.full(8, 200, np.int32), "Y": -np.ones((2, 64), np.float32)}
+    out = strict.run(tilelang.compile(of_computed_shape(how)), arrays, {"n": 400})
+    np.testing.assert_array_equal(out["X"].reshape(2, 200)[:, :64], out["Y"])
+    assert (out["Y"][:, 1] == (-1 if how == "stored" else [1, 201])).all()
+
+
+def test_regions_of_it_are_none_of_the_tensor():
+    with pytest.raises(UnsupportedConstruct, match="no region of X as it is declared, and the kernel computes its shape"):
+        tilelang.compile(of_computed_shape("region"))

@@ -3,7 +3,7 @@
 Before:  view(V, X); Parallel(i): V[i] = V[i] * 2                    # X: a parameter of shape (16, 64), V: (1024,)
 After:   Parallel(i): X[i] = X[i] * 2                                # X: a parameter of shape (1024,); the caller's memory is the same
 
-A tensor the kernel accesses under one name only is declared as that name has it. Otherwise every access goes to the tensor as it was
+A tensor the kernel accesses under one name only is declared as that name has it, if its shape is known outside of the kernel. Otherwise every access goes to the tensor as it was
 declared: elements are renamed, regions where they are regions of the tensor, too. What lies outside of the view is outside, though the
 memory there may be another row of the tensor: it reads zero and is not stored to.
 
@@ -36,6 +36,7 @@ from ...ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    free_vars,
     if_then,
     imm,
     is_if_then_else,
@@ -72,6 +73,7 @@ def resolve_tensor_views(func: PrimFunc) -> PrimFunc:
             used |= own_uses(s).all
     body = _Drop(sources)(func.body)
     params, renamed, resolved = list(func.params), {}, {}
+    own = {s.var for s in statements(body) if isinstance(s, Bind)}
     for source in dict.fromkeys(sources.values()):
         views = [v for v in sources if sources[v].same_as(source)]
         place = next((k for k, p in enumerate(params) if p.same_as(source)), None)
@@ -82,7 +84,7 @@ def resolve_tensor_views(func: PrimFunc) -> PrimFunc:
         names = [n for n in [source, *views] if n in used]
         if not names or _alike([source, *names]):
             renamed |= {n: source for n in names}
-        elif _alike(names):
+        elif _alike(names) and not any(free_vars(n) & own for n in names[0].ty.shape):
             params[place] = decl_buffer(list(names[0].ty.shape), dtype_of(names[0]), source.name, scope="global")
             renamed |= {n: params[place] for n in names}
         else:
@@ -128,6 +130,7 @@ class _Resolve(StmtMutator):
         self.sources = sources
         self.facts, self.beyond = facts_about(func), safe_values(func)
         self.analyzer = self.facts.analyzer
+        self.own = {s.var for s in statements(func.body) if isinstance(s, Bind)}
         self.span = None
         for view, (source, span) in sources.items():
             if itemsize(dtype_of(view)) != itemsize(dtype_of(source)):
@@ -199,8 +202,9 @@ class _Resolve(StmtMutator):
             ends += [mins[head - 1] >= 0, mins[head - 1] + extents[head - 1] <= view.ty.shape[head - 1]]
         one = const_int(extents[head - 1]) == 1
         if any(const_int(e) != 1 for e in extents[: head - 1]) or not (one or all(map(self.facts.proves, ends))):
+            why = "computes its shape" if self.own & {v for n in view.ty.shape for v in free_vars(n)} else "uses both names"
             raise UnsupportedConstruct(
-                f"{view.name}[…] is no region of {source.name} as it is declared, and the kernel uses both names", at=self.span,
+                f"{view.name}[…] is no region of {source.name} as it is declared, and the kernel {why}", at=self.span,
                 hint=f"use {source.name} under one name only, or access its elements inside T.Parallel",
             )  # fmt: skip
         inside = self.inside(view, mins)
