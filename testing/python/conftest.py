@@ -2,13 +2,14 @@
 
 import signal
 import sys
-import zlib
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+import covering
 
 # Jobs that a shell starts in the background ignore interrupts and hand that down; tests of interrupts need the usual state.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -42,13 +43,15 @@ def pytest_collection():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of the cases of a test with the mark `one_in(n)`, all but an n-th part are slow: always the same ones, in no order."""
+    """Of the cases of a test with the mark `one_in(n)` that are not slow anyway, all but an n-th part are: always the same ones."""
     cases = defaultdict(list)
     for item in items:
         mark = item.get_closest_marker("one_in")
-        if mark is not None:
+        if mark is not None and item.get_closest_marker("slow") is None:
             cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
     for (_, n), found in cases.items():
-        found.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
-        for item in found[-(-len(found) // n) :]:
-            item.add_marker("slow")
+        values = {item.nodeid: getattr(getattr(item, "callspec", None), "params", {}) for item in found}
+        kept = covering.share(values, -(-len(found) // n))
+        for item in found:
+            if item.nodeid not in kept:
+                item.add_marker("slow")

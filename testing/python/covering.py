@@ -9,6 +9,7 @@ A fault nearly always shows for some pair of values, whatever the other paramete
 from __future__ import annotations
 
 import itertools
+import zlib
 from typing import Any, Iterable, Mapping, Sequence
 
 import pytest
@@ -45,3 +46,16 @@ def product(parameters: Mapping[str, Iterable[Any]], strength: int = 2):
         flat = [part for key, value in zip(names, chosen, strict=True) for part in (value if len(key) > 1 else (value,))]
         params.append(pytest.param(*flat, marks=() if row in quick else pytest.mark.slow))
     return pytest.mark.parametrize([name for key in names for name in key], params)
+
+
+def share(cases: Mapping[str, Mapping[str, Any]], size: int) -> list[str]:
+    """`size` names of the `cases` (name -> {parameter: value}), always the same ones, in no order but for this: each case has most values that
+    none before it has, so that no value is left out as long as there is room."""
+    left = sorted(cases, key=lambda name: zlib.crc32(name.encode()))
+    values = {name: {(parameter, repr(value)) for parameter, value in case.items()} for name, case in cases.items()}
+    kept, seen = [], set()
+    while len(kept) < size:
+        kept.append(max(left, key=lambda name: len(values[name] - seen)))
+        seen |= values[kept[-1]]
+        left.remove(kept[-1])
+    return kept

@@ -33,3 +33,12 @@ def test_the_whole_product_is_there_and_what_is_left_out_is_slow():
         p.marks == (pytest.mark.slow.mark,) or [m.name for m in p.marks] == ["slow"] for p in params if p.marks
     )
     assert {(a, d) for a, _, _, d in quick} == set(itertools.product("xyz", (True, False)))
+
+
+def test_a_share_of_cases_has_every_value_there_is_room_for():
+    cases = {f"{a}-{b}": {"a": a, "b": b} for a in range(5) for b in "xyz"}
+    kept = [cases[name] for name in covering.share(cases, 5)]
+    assert {case["a"] for case in kept} == set(range(5)) and {case["b"] for case in kept} == set("xyz")
+    assert len({case["a"] for case in [cases[name] for name in covering.share(cases, 3)]}) == 3
+    assert covering.share(cases, 5) == covering.share(dict(reversed(cases.items())), 5)
+    assert covering.share({"alone": {}}, 1) == ["alone"]
