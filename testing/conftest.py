@@ -27,6 +27,8 @@ def pytest_configure(config):
 
     settings.register_profile("default", deadline=None, max_examples=50)
     settings.load_profile("default")
+    if config.option.markexpr == "not slow":
+        os.environ.setdefault("TILELANG_TEST_WHOLE_SHARE", "3")  # `kernels/strict.py`
 
 
 def pytest_collection_finish():

@@ -102,7 +102,11 @@ def _is_instruction(s) -> bool:
 
 
 def validate(
-    stages: Sequence[tuple[str, Any]], args: Sequence[Any], budget: int | None = None, fresh: frozenset[str] = frozenset()
+    stages: Sequence[tuple[str, Any]],
+    args: Sequence[Any],
+    budget: int | None = None,
+    fresh: frozenset[str] = frozenset(),
+    every: bool = True,
 ) -> Validation:
     """Interpret all `stages` (name, IR; the first is the front end's) on copies of `args`, which stand in parameter order.
 
@@ -112,14 +116,19 @@ def validate(
     Args:
         budget: elements one run may touch; a kernel that takes more is skipped.
         fresh: names of tensors without contents.
+        every: run every stage. Otherwise those between the first and the last that do not round are only run if there is a finding, to name its
+            pass.
     """
     inputs = _Inputs(
         args, _sizes(stages[0][1], args), {p.name: np.zeros(a.shape, bool) for p, a in zip(stages[0][1].params, args) if p.name in fresh}
     )
     split = next((ir for _, ir in stages if isinstance(ir, IRModule)), None)
-    if split is None or len(launches(split)) == 1:
-        return _validate(stages, inputs, budget)
-    return _validate_launches(stages, inputs, budget)
+    run = _validate if split is None or len(launches(split)) == 1 else _validate_launches
+    if not every:
+        found = run(stages, inputs, budget, False)
+        if found.finding is None:
+            return found
+    return run(stages, inputs, budget, True)
 
 
 @dataclass(frozen=True)
@@ -131,8 +140,10 @@ class _Inputs:
     known: dict
 
 
-def _validate(stages: Sequence[tuple[str, Any]], inputs: _Inputs, budget: int | None) -> Validation:
+def _validate(stages: Sequence[tuple[str, Any]], inputs: _Inputs, budget: int | None, every: bool) -> Validation:
     found = tile_stages(stages)
+    if not every:
+        found = [stage for k, stage in enumerate(found) if k in (0, len(found) - 1) or stage[0] in ROUNDS]
     updated, steps = _updated(stages[0][1]), _narrow_steps(stages[0][1])
     names: list[str] = []
     first: Result | None = None
@@ -157,9 +168,9 @@ def _validate(stages: Sequence[tuple[str, Any]], inputs: _Inputs, budget: int | 
     return Validation(None, tuple(names), last=result)
 
 
-def _validate_launches(stages: Sequence[tuple[str, Any]], inputs: _Inputs, budget: int | None) -> Validation:
+def _validate_launches(stages: Sequence[tuple[str, Any]], inputs: _Inputs, budget: int | None, every: bool) -> Validation:
     (whole_name, whole), (split_name, module) = stages[:2]
-    alone = _validate([(whole_name, whole)], inputs, budget)
+    alone = _validate([(whole_name, whole)], inputs, budget, every)
     if alone.last is None:
         return alone
     names, results, now = [*alone.stages], [], inputs
@@ -168,7 +179,7 @@ def _validate_launches(stages: Sequence[tuple[str, Any]], inputs: _Inputs, budge
         for p in func.params[len(now.args) :]:  # Workspaces the launches share.
             empty = poison(tuple(map(const_int, p.ty.shape)), numpy_dtype(p.ty.dtype))
             now = _Inputs([*now.args, empty], now.sizes, {**now.known, p.name: np.zeros(empty.shape, bool)})
-        found = _validate([(split_name, func), *((n, ir) for n, ir in stages[2:] if launch_of(ir) == k)], now, budget)
+        found = _validate([(split_name, func), *((n, ir) for n, ir in stages[2:] if launch_of(ir) == k)], now, budget, every)
         names += [f"launch {k + 1}: {name}" for name in found.stages]
         if found.last is None:
             finding = found.finding and replace(found.finding, stage=f"{found.finding.stage} of launch {k + 1}")

@@ -62,6 +62,29 @@ def test_a_pass_that_computes_something_else_is_named_with_the_statement():
     assert found.text().startswith("after wrong: B[0]")
 
 
+def test_passes_in_between_are_run_where_the_last_differs():
+    func = scale()
+    wrong = func.with_body(Double()(func.body))
+    stages = [("tile_ir", func), ("doubles", wrong), ("again", wrong.with_body(Double()(wrong.body)))]
+    found = validate(stages, arguments(), every=False).finding
+    assert found.stage == "doubles" and found == validate(stages, arguments()).finding
+    back = [("tile_ir", func), ("doubles", wrong), ("back", func)]
+    found = validate(back, arguments(), every=False)
+    assert found.finding is None and found.stages == ("tile_ir", "back")
+    assert validate(back, arguments()).finding.stage == "doubles"
+
+
+def test_passes_that_round_are_always_run():
+    class Once(StmtMutator):
+        def visit_BufferStore(self, s: BufferStore):
+            return BufferStore(s.buffer, s.value * imm(2, "float32") * imm(0.5, "float32"), list(s.indices), span=s.span)
+
+    func = scale()
+    once = func.with_body(Once()(func.body))
+    stages = [("tile_ir", func), ("some", once), ("narrow_channels", func), ("other", once), ("last", func)]
+    assert validate(stages, arguments(), every=False).stages == ("tile_ir", "narrow_channels", "last")
+
+
 def test_a_pass_that_loses_a_store_is_named():
     func = scale()
     lost = func.with_body(Drop(lambda s: op_name(s) == "tl.copy" and s.value.args[1].source.name == "B")(func.body))
