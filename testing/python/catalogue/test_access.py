@@ -168,6 +168,7 @@ def test_p3_masked_store_writes_the_valid_lanes_only(n):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
 @pytest.mark.parametrize("first", [0, 1, 16, 27])
+@pytest.mark.one_in(2)
 def test_parts_of_a_tile_that_start_inside_a_block(first, dtype):
     x = integers(-99, 99, (5, 40), dtype)
     want = np.zeros((5, 45 + first))

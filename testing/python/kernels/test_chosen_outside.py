@@ -124,6 +124,7 @@ def numbers(shape, dtype):
 
 
 @pytest.mark.parametrize("form, rows, width, dtype, index", matrix(LOADS, SHAPES))
+@pytest.mark.one_in(2)
 def test_loads(form, rows, width, dtype, index):
     if form == "serial" and width > 16:
         width = 16
@@ -485,6 +486,7 @@ def of_list(form, X, listed, s, Y, k, count):
 
 @pytest.mark.parametrize("with_product", [False, True])
 @pytest.mark.parametrize("form", ["choice", "branch", "elements", "store"])
+@pytest.mark.one_in(2)
 def test_lists_that_end_within_a_block(form, with_product):
     """No element behind the end of the list's tile is read, though all lanes of a nest are evaluated."""
 

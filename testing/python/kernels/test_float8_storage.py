@@ -278,6 +278,7 @@ class _Plain:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("body", [_exchange, _keep_and_exchange, _choose_behind_an_exchange])
+@pytest.mark.one_in(2)
 def test_elements_are_needed_behind_their_tile(body, dtype, target):
     """What an iteration read before it stored to the element is what the element held."""
 

@@ -256,6 +256,7 @@ OPERATORS = (lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "int16", "int32", "int64", "float32"])
+@pytest.mark.one_in(2)
 def test_comparisons_with_itself(dtype, chip):
     """Of an argument, a variable, an element, what is computed of them, in branches, choices, numbers and jumps: the text of none is a tautology.
     NaN is not itself."""

@@ -41,6 +41,7 @@ def check(kernel, m, n, k, dtype="float16", out="float16", trans_a=False, trans_
         for (i, m), (j, n) in itertools.product(enumerate(SIZES), enumerate(SIZES))
     ],
 )
+@pytest.mark.one_in(3)
 def test_all_sizes(m, n):
     for k in SIZES:
         check(programs.matmul(m, n, k, 64, 64, 32), m, n, k)
@@ -48,12 +49,14 @@ def test_all_sizes(m, n):
 
 @pytest.mark.parametrize("dtype,out", [("float16", "float32"), ("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("bfloat16", "float16")])
 @pytest.mark.parametrize("m,n,k", [(128, 128, 64), (100, 129, 17), (17, 1, 100)])
+@pytest.mark.one_in(2)
 def test_dtypes(dtype, out, m, n, k):
     check(programs.matmul(m, n, k, 64, 64, 32, dtype, out), m, n, k, dtype, out, text=True)
 
 
 @pytest.mark.parametrize("trans_a,trans_b", [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("m,n,k", [(128, 128, 128), (100, 129, 17), (1, 17, 129), (15, 100, 1)])
+@pytest.mark.one_in(2)
 def test_transposed(trans_a, trans_b, m, n, k):
     kernel = programs.matmul(m, n, k, 64, 64, 32, trans_A=trans_a, trans_B=trans_b)
     check(kernel, m, n, k, trans_a=trans_a, trans_b=trans_b, text=True)

@@ -39,6 +39,7 @@ def test_chosen(choice):
 
 
 @pytest.mark.parametrize("case", gemm_loops.cases(16, seed=7), ids=str)
+@pytest.mark.one_in(2)
 def test_drawn(case):
     _holds_or_says_why(case)
 

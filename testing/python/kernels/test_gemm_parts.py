@@ -73,6 +73,7 @@ SIZES = [(32, 48, 1), (1, 48, 1), (32, 1, 1), (1, 1, 1), (1, 1, 16), (17, 1, 3),
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: "x".join(map(str, s)))
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.one_in(2)
 def test_products_of_single_rows_and_columns(size, dtype):
     m, n, k = size
     for chip, tb in (("a2", 0), ("a2", 1), ("a5", 0)):

@@ -170,6 +170,7 @@ UNSIGNED = {
 
 @pytest.mark.parametrize("loop", [T.Parallel, T.serial])
 @pytest.mark.parametrize("name", UNSIGNED)
+@pytest.mark.one_in(2)
 def test_unsigned_numbers_wrap(name, loop):
     n = 33
     kernel_of, numpy_of = UNSIGNED[name]

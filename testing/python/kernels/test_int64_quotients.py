@@ -147,6 +147,7 @@ BROADCAST = {
 
 @pytest.mark.parametrize("rows", [1, 5])
 @pytest.mark.parametrize("name", BROADCAST)
+@pytest.mark.one_in(2)
 def test_one_operand_varies_along_fewer_axes(name, rows, caplog):
     quotient = BROADCAST[name]
 

@@ -473,6 +473,7 @@ def scanned(kind, x, dim, reverse, result):
     # Numbers of 64 bits are pairs of words, one after the other where they carry.
     [pytest.param(n, id="-".join(case), marks=pytest.mark.slow if "int64" in case else []) for n, case in enumerate(SCANS)],
 )
+@pytest.mark.one_in(2)
 def test_every_scan(case, small_ub):
     """Whole rows and columns, forwards and backwards, in parts that are not equal; numbers whose sums floats hold exactly."""
     (kind, source, result), chip = SCANS[case], "a5" if case % 3 == 2 else "a2"

@@ -83,6 +83,7 @@ def test_every_nest(name, dtype, shape, index):
 
 
 @pytest.mark.parametrize("name, dtype, shape, index", [("guarded_rows", "float32", (7, 13), "int32"), *sample(ON_TILES, 60)])
+@pytest.mark.one_in(2)
 def test_some_nests_on_tiles(name, dtype, shape, index):
     one(name, dtype, shape, index, tiles=True)
 

@@ -137,6 +137,7 @@ def test_rows_along_k_loaded_piece_by_piece(chip, case):
 @pytest.mark.parametrize("sizes", [(8, 130), (1, 16), (1, 33), (24, 17), (17, 32)], ids=str)
 @pytest.mark.parametrize("role", ["A", "B", "At"])
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.one_in(3)
 def test_a_product_is_an_operand(chip, role, sizes):
     M, N = sizes
     K, L = 16, 32

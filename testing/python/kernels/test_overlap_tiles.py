@@ -96,6 +96,7 @@ def rows(m, n, dtype):
 
 @pytest.mark.parametrize("chip", ["a2", "a3", "a5"])
 @pytest.mark.parametrize("m", [1, 8, 16, 61, 64, 73])
+@pytest.mark.one_in(3)
 def test_any_number_of_tiles(chip, m):
     """Two cores with up to five tiles each, some with none or one, the last one of which may end outside."""
     n, dtype = 256, "float16"

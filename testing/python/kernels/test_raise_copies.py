@@ -307,6 +307,7 @@ RAGGED = dict(rows=3 * TILE - 5, columns=2 * COLUMNS - 3)
 
 @pytest.mark.parametrize("sizes", [{}, RAGGED], ids=["whole", "ragged"])
 @pytest.mark.parametrize("store", STORES)
+@pytest.mark.one_in(2)
 def test_stores(store, sizes):
     """A result leaves the cube core without the vector cores, if it only leaves it; what a condition keeps stays."""
     for limit in (20, 0, 100):
@@ -316,6 +317,7 @@ def test_stores(store, sizes):
 
 @pytest.mark.parametrize("sizes", [{}, RAGGED], ids=["whole", "ragged"])
 @pytest.mark.parametrize("load", LOADS)
+@pytest.mark.one_in(2)
 def test_loads(load, sizes):
     """So do operands, with zeros for what is outside of the tensor."""
     assert on_cube_alone(check(load, "plain", 40, text=True, **sizes)) == LOADS[load]
@@ -362,6 +364,7 @@ ENDS = {"int32": 2**31, "int64": 2**63, "uint32": 2**32}
 
 @pytest.mark.parametrize("inclusive", [False, True])
 @pytest.mark.parametrize("dtype", ENDS)
+@pytest.mark.one_in(2)
 def test_limits_of_any_size(dtype, inclusive):
     """The number of rows is right wherever the difference between limit and first row is none of their dtype."""
     compiled = tilelang.compile(limited(dtype, inclusive))

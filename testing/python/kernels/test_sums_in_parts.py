@@ -458,6 +458,7 @@ def test_steps_that_a_variable_counts():
 
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("m, n, dtype", [(72, 88, F16), (40, 104, I8), (100, 56, "bfloat16"), (56, 200, F32)])
+@pytest.mark.one_in(2)
 def test_parts_that_leave_a_rest(m, n, dtype, target):
     """The last part is shorter: no parts of rows, nor of columns, are equal and whole fractals."""
     k, out = 96, I32 if dtype == I8 else F32

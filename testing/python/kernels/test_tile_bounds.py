@@ -179,6 +179,7 @@ GUARDED = {
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("lines", GUARDED)
+@pytest.mark.one_in(2)
 def test_a_nest_may_be_longer_than_its_tiles_where_conditions_leave_out_the_rest(lines, chip):
     given, got, rows = outputs(lines, chip, 64)
     a, b, c, m = given[0].copy(), given[1].copy(), given[2].copy(), given.copy()

@@ -169,6 +169,7 @@ def check(places, dtype, memory, text=False):
 
 @pytest.mark.parametrize("memory", ["tile", "gm"])
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.one_in(2)
 def test_elements_of_every_dtype(dtype, memory):
     check(PLACES, dtype, memory)
 

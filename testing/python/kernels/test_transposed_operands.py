@@ -35,6 +35,7 @@ SHAPES = [((17, 33, 70), (32, 32, 32)), ((20, 24, 24), (16, 32, 24)), ((40, 33, 
 
 @pytest.mark.parametrize("trans_a, trans_b", list(itertools.product((False, True), repeat=2)))
 @pytest.mark.parametrize("sizes, tiles", SHAPES)
+@pytest.mark.one_in(2)
 def test_float32(sizes, tiles, trans_a, trans_b):
     check(*sizes, tiles, trans_a, trans_b, "float32", "float32", "a2")
 

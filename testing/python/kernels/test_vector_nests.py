@@ -450,6 +450,7 @@ def test_a_branch_that_never_runs(otherwise):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8", "int64", "bool"])
 @pytest.mark.parametrize("kind", ["swap in a branch", "loop", "both ways", "of two"])
+@pytest.mark.one_in(3)
 def test_a_name_keeps_its_value_when_a_branch_or_loop_of_the_nest_stores_to_its_tile(kind, dtype):
     n = 40
 

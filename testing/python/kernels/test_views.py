@@ -94,6 +94,7 @@ def test_the_bits_of_floats_as_integers():
     [("float32", "int32"), ("int32", "uint32"), ("float16", "int16"), ("bfloat16", "uint16"), ("int16", "bfloat16"), ("int8", "uint8"),
      ("float8_e4m3fn", "int8"), ("float8_e5m2", "uint8"), ("uint8", "float8_e4m3fn")],
 )  # fmt: skip
+@pytest.mark.one_in(2)
 def test_the_bits_of_one_element(dtype, seen, target):
     """Seed 12532 of the fuzzer: bits of a scalar were made in a tile of lanes no instruction fills."""
 
