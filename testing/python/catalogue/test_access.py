@@ -137,6 +137,7 @@ def test_atomic_histogram():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", ["add", "max", "min"])
+@pytest.mark.one_in(2)
 def test_atomics_of_many_iterations_on_one_element(op, dtype):
     combine = {"add": np.add, "max": np.maximum, "min": np.minimum}[op]
     x, total, rows = integers(-9, 9, (21, 50), dtype), integers(-9, 9, 1, dtype), integers(-9, 9, 21, dtype)

@@ -17,6 +17,7 @@ def integers(low, high, shape, dtype):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int16"])
 @pytest.mark.parametrize("shape", small_and_large(((16, 16), (100, 130), (1, 70)), ((1024, 2048),)))
+@pytest.mark.one_in(2)
 def test_k29_transpose(shape, dtype):
     x = integers(-999, 999, shape, dtype)
     program = k.transpose(*shape, dtype=dtype)
@@ -52,6 +53,7 @@ def test_k43_gather_of_rows():
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("shape", [(32, 64), (33, 65), (3, 1)])
+@pytest.mark.one_in(2)
 def test_k45_broadcast(shape, dtype):
     m, n = shape
     row, column = integers(-99, 99, (1, n), dtype), integers(-99, 99, (m, 1), dtype)
@@ -61,6 +63,7 @@ def test_k45_broadcast(shape, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("m,left,right", [(32, 64, 64), (33, 27, 38), (5, 1, 16)])
+@pytest.mark.one_in(2)
 def test_k45_split_and_concat(m, left, right, dtype):
     a, b = integers(-99, 99, (m, left), dtype), integers(-99, 99, (m, right), dtype)
     both = np.concatenate([a, b], 1)
@@ -71,6 +74,7 @@ def test_k45_split_and_concat(m, left, right, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+@pytest.mark.one_in(2)
 def test_k45_expand_along_any_axes(axes, dtype):
     shape = (5, 12, 33)
     x = integers(-99, 99, [1 if a in axes else n for a, n in enumerate(shape)], dtype)

@@ -18,7 +18,7 @@ from testing.fuzz.coverage import MUST_OCCUR, SINCE_10000, count
 from testing.fuzz.generate import generate
 from testing.fuzz.shrink import fails, reduce_case, run, script
 
-SLOW = (21, 27, 10_002, 10_004)
+SLOW = (21, 27, 36, 10_002, 10_004)
 """Their kernels fit in few ways, or are run long: each takes as long as ten others."""
 SEEDS = tuple(seed for seed in (*range(38), *range(10_000, 10_014)) if seed not in SLOW)
 PARTS = 13

@@ -199,6 +199,7 @@ STORES = {
 
 
 @pytest.mark.parametrize("form, rows, width, dtype, index", matrix(STORES, SHAPES))
+@pytest.mark.one_in(2)
 def test_stores(form, rows, width, dtype, index):
     if form == "serial" and width > 16:
         width = 16
@@ -389,6 +390,7 @@ SUMS_THAT_WRAP = {
 
 @pytest.mark.parametrize("target, named", [("a2", True), ("a5", False)])
 @pytest.mark.parametrize("kind", SUMS_THAT_WRAP)
+@pytest.mark.one_in(2)
 def test_places_that_have_wrapped(kind, target, named):
     """Sums of numbers that are not negative may be, as names and as they stand: transfers began in front of their tensor, or anywhere."""
     place, number = SUMS_THAT_WRAP[kind]

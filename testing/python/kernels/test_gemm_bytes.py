@@ -69,6 +69,7 @@ def test_an_operand_of_several_matrices():
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("dtype, clear", [("uint8", False), ("uint8", True), ("int8", None)])
+@pytest.mark.one_in(2)
 def test_unsigned_accumulators(dtype, clear, chip):
     """Sums of products modulo 2^32: with what is there, from zero, and from zero in the first of several steps."""
     n, k, steps = 48, 32, 3

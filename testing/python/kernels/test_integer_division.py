@@ -100,6 +100,7 @@ def tensors(dtype, a, b):
         (extent, "//"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_a_zero_is_told_with_its_line(build, op, dtype):
     if build is extent and dtype != "int32":
         pytest.skip("extents are int32 here")
@@ -128,6 +129,7 @@ def test_the_most_negative_number_by_minus_one(dtype):
 
 @pytest.mark.parametrize("build", [serial, lanes])
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int8", "int64"])
+@pytest.mark.one_in(2)
 def test_amounts_beyond_the_width(build, dtype):
     """On the simulator and in the emitted text."""
     kind = np.dtype(dtype)

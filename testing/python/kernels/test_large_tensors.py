@@ -334,6 +334,7 @@ def stored_rows(columns):
 
 @pytest.mark.parametrize("columns", [1 << 29, (1 << 30) - 64, 1 << 30, (1 << 30) + 64, (1 << 30) + 128])
 @pytest.mark.parametrize("case", [rows_of_a_constant_length, rows_of_any_length, stored_rows])
+@pytest.mark.one_in(2)
 def test_rows_further_apart_than_a_transfer_can_say(case, columns):
     """The parameter of the instruction counts bytes in 32 bits."""
     kernel = tilelang.compile(case(columns))

@@ -51,6 +51,7 @@ def check(form, rows, columns, unit, dtype, value, ends, **how):
 
 @pytest.mark.parametrize("form", CHOICES)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.one_in(2)
 def test_forms(form, dtype):
     """None, some, and all columns; ends in front of the tile and behind it."""
     text = check(form, 8, 256, 64, dtype, -np.inf, (-2, 1, 3, 4, 9, 0))

@@ -765,6 +765,7 @@ def reached(form, M):
 
 @pytest.mark.parametrize("loop", ["for", "while"])
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.one_in(2)
 def test_continue_anywhere(form, loop):
     """A `continue` that ends a branch beside the rest of its iteration is that branch; others stay jumps."""
 

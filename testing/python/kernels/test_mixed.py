@@ -18,6 +18,7 @@ def inputs(m, n, k, scale=0.25, seed=3):
 
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("m,n,k,bm,bn", [(512, 512, 256, 128, 256), (100, 129, 48, 32, 64), (33, 17, 16, 33, 32)])
+@pytest.mark.one_in(2)
 def test_minicv(m, n, k, bm, bn, parallel):
     a, b, expected = inputs(m, n, k)
     empty = np.full((m, n), 7, np.float32)

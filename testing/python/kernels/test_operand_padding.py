@@ -43,6 +43,7 @@ def rows_from(first, m, rows, dtype):
 )
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.one_in(2)
 def test_rows_of_tiles(chip, dtype, part):
     m = part[1]
     a, b = numbers((m, 48), dtype, 0), numbers((m, 48), dtype, 1)
@@ -188,6 +189,7 @@ def test_a_tail_in_front_of_a_tile_filled_row_by_row():
 
 @pytest.mark.parametrize("sizes", [(16, 16), (1, 1), (40, 48), (17, 17), (32, 8)], ids=str)
 @pytest.mark.parametrize("case", [("int8", "a2"), ("int8", "a5"), ("float8_e5m2", "a5"), ("float16", "a2")], ids=str)
+@pytest.mark.one_in(2)
 def test_products_of_several_forms_meet_in_one_accumulator(case, sizes):
     (dtype, chip), (M, N) = case, sizes
     K, out = 40, SUM.get(dtype, "float32")

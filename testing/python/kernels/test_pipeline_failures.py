@@ -714,6 +714,7 @@ def test_gradients_of_a_length_that_is_no_multiple_of_the_tile():
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("window, sinks", [(8, True), (24, True), (8, False)])
+@pytest.mark.one_in(2)
 def test_more_queries_than_keys(window, sinks, chip):
     """The first queries stand in front of the first key, and the window of others begins within a tile: rows without a key are zero beside a sink,
     and 0 / 0 without."""

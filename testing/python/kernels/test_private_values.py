@@ -140,6 +140,7 @@ def test_a_variable_declared_in_front_of_the_loop(staged, read_after):
 
 @pytest.mark.parametrize("dtype", ["int32", "int8", "int64", "float16", "float32", "bfloat16"])
 @pytest.mark.parametrize("kind", ["loop", "lanes", "loop in a loop"])
+@pytest.mark.one_in(2)
 def test_a_variable_without_a_value_starts_at_zero(kind, dtype):
     n = 40
 
@@ -278,6 +279,7 @@ def test_iterations_that_change_a_variable_alike_are_counted():
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("divided", [True, False])
 @pytest.mark.parametrize("kind", ["loop", "branch"])
+@pytest.mark.one_in(2)
 def test_what_a_nest_counts_is_known_to_all_cores(kind, divided, chip):
     """Products hang on it, and the second vector core, which may have no tile of the nest, has to come to the same flags."""
     rows = 32

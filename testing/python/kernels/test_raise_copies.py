@@ -325,6 +325,7 @@ def test_loads(load, sizes):
 
 @pytest.mark.parametrize("chip", ["a3", "a5"])
 @pytest.mark.parametrize("store", ["plain", "limited rows", "limited columns", "staged", "add limited", "diagonal"])
+@pytest.mark.one_in(2)
 def test_other_chips(store, chip):
     check("plain", store, 20, chip, **RAGGED)
 

@@ -253,6 +253,7 @@ def test_long_rows_are_reduced_in_parts_between_integers_and_floats(src, dst):
 
 @pytest.mark.parametrize("kind", ["sum", "max", "absmax", "bitor"])
 @pytest.mark.parametrize("src, dst", [("int8", "uint64"), ("int64", "uint64"), ("uint64", "int64"), ("uint64", "int16")])
+@pytest.mark.one_in(2)
 def test_uint64_meets_signed_numbers_in_the_dtype_of_the_destination(src, dst, kind):
     """No integer dtype holds both: the result is converted first, and what the destination holds keeps all its digits."""
     out_of = kernel(src, dst, [kind])

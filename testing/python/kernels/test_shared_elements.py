@@ -236,6 +236,7 @@ def windows(m, step, dtype, kind):
 @pytest.mark.parametrize("kind", ["add", "double", "set"])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "int64"])
 @pytest.mark.parametrize("m, step", [(64, 16), (33, 32), (200, 32)])
+@pytest.mark.one_in(2)
 def test_windows_that_overlap(m, step, dtype, kind):
     rng = np.random.default_rng(5)
     x, y = rng.integers(-2, 3, (4, m)).astype(dtype), rng.integers(-2, 3, 3 * step + m).astype(dtype)

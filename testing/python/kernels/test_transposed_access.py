@@ -82,6 +82,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("form, name", CASES)
+@pytest.mark.one_in(2)
 def test_squares(form, name):
     found = check(form, name, *SHAPES[name], text=form in ("load", "planes") and name.startswith("float"))
     assert ("ascend.trans_data_to_5hd" in found) == (form != "backwards")

@@ -22,6 +22,7 @@ def test_1d(n, staged, dtype):
 
 @pytest.mark.parametrize("staged", [True, False])
 @pytest.mark.parametrize("m,n", [(1, 1), (32, 64), (33, 65), (100, 129), (5, 1000)])
+@pytest.mark.one_in(2)
 def test_2d(m, n, staged):
     rng = np.random.default_rng(n)
     a, b = rng.standard_normal((2, m, n), dtype=np.float32)

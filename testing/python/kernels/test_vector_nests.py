@@ -245,6 +245,7 @@ def test_gathers_of_every_width(dtype, caplog):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int16"])
 @pytest.mark.parametrize("rows, columns", [(5, 9), (3, 70), (1, 16)])
+@pytest.mark.one_in(2)
 def test_products(rows, columns, dtype, caplog):
     @T.prim_func
     def main(X: T.Tensor((rows, columns), dtype), R: T.Tensor((rows,), dtype), C: T.Tensor((columns,), dtype)):

@@ -212,6 +212,7 @@ def table():
 
 @pytest.mark.parametrize("column", ["float32", "device", "fast"])
 @pytest.mark.parametrize("name", list(EXACT))
+@pytest.mark.one_in(2)
 def test_promised_bound(name, column):
     index = ["float32", "device", "fast"].index(column)
     text = table()[name][index]
