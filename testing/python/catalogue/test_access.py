@@ -81,6 +81,7 @@ def test_p10_one_result_per_row_without_padding(r, dtype):
 @pytest.mark.parametrize("form", ["index", "load"])
 @pytest.mark.parametrize("stride", [1, 16])
 @pytest.mark.parametrize("r", [1, 48, 100])
+@pytest.mark.one_in(3)
 def test_p4_scalar_stores_of_all_cores_arrive(r, stride, form):
     x, y = integers(-9, 9, r, "int32"), untouched(r * stride, "int32")
     want = y.copy()
@@ -137,7 +138,7 @@ def test_atomic_histogram():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", ["add", "max", "min"])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_atomics_of_many_iterations_on_one_element(op, dtype):
     combine = {"add": np.add, "max": np.maximum, "min": np.minimum}[op]
     x, total, rows = integers(-9, 9, (21, 50), dtype), integers(-9, 9, 1, dtype), integers(-9, 9, 21, dtype)
@@ -169,7 +170,7 @@ def test_p3_masked_store_writes_the_valid_lanes_only(n):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
 @pytest.mark.parametrize("first", [0, 1, 16, 27])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_parts_of_a_tile_that_start_inside_a_block(first, dtype):
     x = integers(-99, 99, (5, 40), dtype)
     want = np.zeros((5, 45 + first))

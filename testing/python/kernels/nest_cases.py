@@ -8,6 +8,7 @@ of `m`. `F(a, b)` is a function of two elements that stays small, so that all re
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import linecache
@@ -114,6 +115,7 @@ def plain(function, n: int, m: int, dtype: str, index: str):
     return scope[function.__name__](n, m, dtype, index, small(dtype, False))
 
 
+@functools.cache
 def on_tiles(function):
     """A case whose kernel has its tensors in tiles, loaded in front and stored behind; None if its grid is another one."""
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()[1:]

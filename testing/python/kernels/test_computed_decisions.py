@@ -390,6 +390,7 @@ def through_memory(blocks: int):
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("blocks", [1, 45])
+@pytest.mark.one_in(2)
 def test_vector_cores_meet_where_only_one_can_work(blocks, chip):
     a = (np.eye(N) / 2).astype(np.float16)
     x = np.ones((blocks, N, N), np.float32) * np.float32(2) ** (np.arange(blocks, dtype=np.float32) % 5 + 4 * (blocks == 1))[:, None, None]

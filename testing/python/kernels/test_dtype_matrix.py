@@ -176,6 +176,7 @@ def test_integer_powers_are_whole():
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "bfloat16"])
 @pytest.mark.parametrize("loop", [T.Parallel, T.serial])
+@pytest.mark.one_in(2)
 def test_powers_are_products(dtype, loop):
     """A product of two narrow numbers is wider than they are, and so is their square."""
 

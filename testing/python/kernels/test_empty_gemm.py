@@ -42,6 +42,7 @@ def check(kernel, m, n, k, dtype, accum, relu, text=False):
 
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("chip, dtype, accum", [("a2", "float16", "float32"), ("a2", "int8", "int32"), ("a5", "float16", "float32")])
+@pytest.mark.one_in(3)
 def test_zero_steps(chip, dtype, accum, relu):
     kernel = matmul(40, 48, dtype=dtype, accum=accum, relu=relu).retarget(chip)
     for k in (0, 100):

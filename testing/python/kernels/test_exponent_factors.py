@@ -117,6 +117,7 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("case", ELSEWHERE)
+@pytest.mark.one_in(2)
 def test_scaled_and_shifted_wherever_it_is_stored(case, in_place):
     argument = ELSEWHERE[case]
 

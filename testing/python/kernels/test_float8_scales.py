@@ -51,6 +51,7 @@ def compiled(func, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.one_in(2)
 def test_tiles_are_converted_both_ways(dtype, target):
     n = 1024
 

@@ -83,6 +83,7 @@ def test_fills(value, target, capfd):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.one_in(2)
 def test_fills_with_a_number_known_at_run_time(dtype, target, capfd):
     @T.prim_func
     def k(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), dtype), Z: T.Tensor((M, N), "float32"), n: T.float32):
@@ -278,7 +279,7 @@ class _Plain:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("body", [_exchange, _keep_and_exchange, _choose_behind_an_exchange])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_elements_are_needed_behind_their_tile(body, dtype, target):
     """What an iteration read before it stored to the element is what the element held."""
 

@@ -65,7 +65,7 @@ def operands(dtype, least=None):
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("build", [nest, elements])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_powers_are_exact(build, dtype, chip):
     result = dtype if np.dtype(dtype).itemsize > 2 else "int32"
     a, b = operands(dtype)

@@ -403,6 +403,7 @@ def test_a_maximum_behind_a_jump():
 
 @pytest.mark.parametrize("reads", [True, False])
 @pytest.mark.parametrize("jump", ["continue", "break"])
+@pytest.mark.one_in(2)
 def test_work_in_front_of_a_jump_beside_another_branch(jump, reads):
     """What follows the loop waits for a store that left the last iteration. A branch beside the jump made the plan of flags forget it."""
 
@@ -480,6 +481,7 @@ def test_flags_of_a_branch_tell_nothing_of_the_one_that_leaves(jump):
 
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("jump", ["continue", "break"])
+@pytest.mark.one_in(2)
 def test_a_store_behind_a_jump_between_two_cores(jump, target):
     """The cube core stores again, with or without the store behind the jump, what the vector cores have read."""
     steps, f16 = 2, "float16"

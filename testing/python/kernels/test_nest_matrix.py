@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import random
 import warnings
 
@@ -26,11 +27,9 @@ GM_ATOMICS = (
 
 def every() -> list:
     cases = []
-    for name in nest_cases.CASES:
-        for dtype in DTYPES:
-            for shape in SHAPES:
-                for index in ("int32", "int64") if "index" in inspect.getsource(nest_cases.CASES[name]).split("F):", 1)[1] else ("int32",):
-                    cases.append((name, dtype, shape, index))
+    for name, function in nest_cases.CASES.items():
+        indices = ("int32", "int64") if "index" in inspect.getsource(function).split("F):", 1)[1] else ("int32",)
+        cases += itertools.product([name], DTYPES, SHAPES, indices)
     return cases
 
 

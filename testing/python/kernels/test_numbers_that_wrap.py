@@ -161,6 +161,7 @@ def test_conditions_on_unsigned_numbers(nest):
 
 @pytest.mark.parametrize("nest", [False, True])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.one_in(2)
 def test_sums_of_data_are_asked_whether_they_wrapped(dtype, nest):
     """Of indices such questions would be decided: those of data are how programs find an overflow."""
     number, ends = getattr(T, dtype), np.iinfo(dtype)

@@ -54,6 +54,7 @@ def test_rows_of_tiles(chip, dtype, part):
 @pytest.mark.parametrize("step", [1, 4, 8])
 @pytest.mark.parametrize("loaded", ["whole", "rows"])
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.one_in(3)
 def test_rows_of_a_tile_in_a_loop(chip, loaded, step):
     M, N, K = 24, 16, 32
 
@@ -97,6 +98,7 @@ def test_a_single_column_of_a_transposed_operand(case):
     "columns", [(64, 16, 85), (0, 17, 33), (32, 48, 96), (0, 16, 16), (32, 20, 64)], ids=lambda p: "_".join(map(str, p))
 )
 @pytest.mark.parametrize("case", [("int8", "a2"), ("int8", "a5"), ("float8_e4m3fn", "a5")], ids=str)
+@pytest.mark.one_in(3)
 def test_columns_of_a_tile_of_bytes(case, columns):
     (dtype, chip), (first, n, size) = case, columns
     M, K, out = 16, 70, SUM.get(dtype, "float32")
@@ -189,7 +191,7 @@ def test_a_tail_in_front_of_a_tile_filled_row_by_row():
 
 @pytest.mark.parametrize("sizes", [(16, 16), (1, 1), (40, 48), (17, 17), (32, 8)], ids=str)
 @pytest.mark.parametrize("case", [("int8", "a2"), ("int8", "a5"), ("float8_e5m2", "a5"), ("float16", "a2")], ids=str)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_products_of_several_forms_meet_in_one_accumulator(case, sizes):
     (dtype, chip), (M, N) = case, sizes
     K, out = 40, SUM.get(dtype, "float32")

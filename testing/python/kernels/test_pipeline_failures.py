@@ -282,6 +282,7 @@ def test_an_operand_is_overwritten_by_the_next_task():
 
 @pytest.mark.parametrize("stages", [0, 1, 2, 4])
 @pytest.mark.parametrize("cube", [False, True], ids=["vector", "cube"])
+@pytest.mark.one_in(2)
 def test_the_load_of_the_next_tile_overtakes_the_use_of_this_one(cube, stages):
     """A tile is read, then overwritten in the body of a pipelined loop."""
 
@@ -714,7 +715,7 @@ def test_gradients_of_a_length_that_is_no_multiple_of_the_tile():
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("window, sinks", [(8, True), (24, True), (8, False)])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_more_queries_than_keys(window, sinks, chip):
     """The first queries stand in front of the first key, and the window of others begins within a tile: rows without a key are zero beside a sink,
     and 0 / 0 without."""

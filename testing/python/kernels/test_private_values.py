@@ -176,6 +176,7 @@ def test_a_variable_without_a_value_starts_at_zero(kind, dtype):
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("kind", ["sum", "largest", "count", "private"])
+@pytest.mark.one_in(2)
 def test_variables_all_rows_share_are_known_to_both_vector_cores(kind, chip):
     """Each of the two cores of a block would add up its half of the rows."""
     rows = 33

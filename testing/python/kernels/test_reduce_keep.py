@@ -171,6 +171,7 @@ SUMS = [("int32", "float32", "sum"), ("int32", "float16", "sum"), ("int32", "bfl
 
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("src, dst, kind", SUMS)
+@pytest.mark.one_in(3)
 def test_integers_are_reduced_into_floats_in_the_range_of_floats(src, dst, kind, dim):
     """Compiled, in the interpreter of Tile IR, and as plain Python."""
     shape = (9, 40)

@@ -51,6 +51,7 @@ def test_scans(rows, n, source, result, reverse):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("clear", [False, True])
+@pytest.mark.one_in(3)
 def test_reductions(dim, clear, dtype):
     rows, n = 3, 40
 

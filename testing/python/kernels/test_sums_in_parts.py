@@ -330,6 +330,7 @@ def test_steps_that_multiply_what_they_make():
 
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("other", ["zeros", "product"])
+@pytest.mark.one_in(2)
 def test_sums_that_begin_in_two_branches(other, target):
     blocks = 3
 

@@ -317,6 +317,7 @@ def test_column_of_a_tensor(n):
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.one_in(2)
 def test_every_update_of_a_small_float_is_rounded(dtype, chip):
     """Whatever the index is: by the program, in the order of the iterations, by Tile IR, and by Python, which has an order of its own."""
     kind = np.dtype(getattr(ml_dtypes, dtype))

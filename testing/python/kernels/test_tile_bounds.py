@@ -54,6 +54,7 @@ def chosen_by_data(kind):
     ("store", 16), ("store", 17), ("store", 64), ("store", -1), ("store", -64), ("store", 100000), ("store", -100000), ("store", 2**31 - 1),
     ("load", 16), ("load", 64), ("load", -1), ("scatter", 64), ("scatter", -2), ("row", 4), ("row", -1), ("row", 4000),
 ])  # fmt: skip
+@pytest.mark.one_in(2)
 def test_an_element_that_data_chooses_outside_of_the_tile_is_reported(kind, at, text):
     if text and kind in ("store", "load") and at in (16, 17):
         pytest.skip("the text says how much memory a tile has, which here is more than its elements")
@@ -212,6 +213,7 @@ MASKED = [
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("lines", MASKED)
+@pytest.mark.one_in(2)
 def test_lanes_left_out_behind_an_offset_of_run_time_are_not_written(lines, dtype):
     body = "".join("        " + line + "\n" for line in lines.splitlines())
     compiled = tilelang.compile(

@@ -91,7 +91,7 @@ def binary(operation, kind, number):
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("kind", ["tiles", "rows", "number", "parameter", "lanes"])
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_operations(target, kind, name, no_scalar_loops):
     build, expected = OPERATIONS[name]
     number = NUMBERS[list(OPERATIONS).index(name) % len(NUMBERS)]

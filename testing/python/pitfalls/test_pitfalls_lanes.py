@@ -369,6 +369,7 @@ _ACCESSES = {
 
 @pytest.mark.parametrize("body", _ACCESSES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("n", [64, 200])
+@pytest.mark.one_in(2)
 def test_p48_accesses_of_a_parallel_body(body, n):
     @T.prim_func
     def k(X: T.Tensor((n + 2,), F32), Y: T.Tensor((n,), F32)):

@@ -111,6 +111,7 @@ def test_unaligned_store_of_rows_and_of_a_column():
 
 @pytest.mark.parametrize("src", ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "bool"])
 @pytest.mark.parametrize("dst", ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "bool", "int64"])
+@pytest.mark.one_in(3)
 def test_casts(src, dst):
     values = np.array([0, 1, 2, 3, 100, 127, 5, 64, 17], np.float64)
     if src == "bool":

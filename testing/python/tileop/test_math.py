@@ -335,6 +335,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", list(FUNCTIONS))
+@pytest.mark.one_in(3)
 def test_functions_of_tiles(name, dtype):
     """The sequences as instructions."""
     x = np.random.default_rng(3).uniform(0.1, 3.0, 70)

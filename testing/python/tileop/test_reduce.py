@@ -31,6 +31,7 @@ def reduced(shape, dim, kind, dtype, clear=1, out_dtype=None, keep=False):
 @pytest.mark.parametrize("width", [1, 2, 7, 8, 63, 64, 65, 100, 128, 129, 200, 513])
 @pytest.mark.parametrize("rows", [1, 3, 9])
 @pytest.mark.parametrize("kind", ["sum", "max"])
+@pytest.mark.one_in(3)
 def test_last_dimension(width, rows, kind):
     _, got, want = reduced((rows, width), 1, kind, "float32")
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-5)
@@ -66,6 +67,7 @@ def test_long_rows(shape, kind):
 @pytest.mark.parametrize("kind", list(NUMPY))
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8"])
 @pytest.mark.parametrize("clear", [0, 1])
+@pytest.mark.one_in(3)
 def test_kinds_and_dtypes(kind, dtype, clear):
     _, got, want = reduced((5, 70), 1, kind, dtype, clear, out_dtype="int32" if dtype in ("int8", "uint8", "int16") else None)
     tolerance = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}.get(dtype, 0)
@@ -152,6 +154,7 @@ def test_unsigned_reductions(kind, dtype, dim, clear):
 
 @pytest.mark.parametrize("kind", [*ORDER, *BITS])
 @pytest.mark.parametrize("dim, clear", [(0, 1), (1, 0), (2, 1)])
+@pytest.mark.one_in(3)
 def test_64_bit_reductions(kind, dim, clear):
     lab = run_integers(kind, {**ORDER, **BITS}[kind], "int64", (2, 3, 4) if dim == 0 else (3, 5, 19), dim, clear)
     assert not lab.warnings
