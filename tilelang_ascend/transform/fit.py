@@ -182,7 +182,7 @@ def _with_fewer(mapped: PrimFunc, context: Context, versions: int, temporaries: 
     try:
         return attempt(mapped, context.attempt(), versions, temporaries, lanes, widened, turns=turns)
     except OutOfMemory as error:
-        if error.fields["memory"] != Space.UB.name or versions <= DEFAULT_VERSIONS - 1 or lanes is not None:
+        if error.fields["memory"] != Space.UB.name or versions < DEFAULT_VERSIONS or lanes is not None:
             raise
         failure, more = error, temporaries + error.fields["needed"] - error.fields["available"]
     least = choose_versions(mapped.body, 1, context.chip, temporaries, turns=turns)
