@@ -67,10 +67,7 @@ def resolve_tensor_views(func: PrimFunc) -> PrimFunc:
             sources[view], spans[view] = sources.get(source, source), s.span
     if not sources:
         return func
-    used: set = set()
-    for s in statements(func.body):
-        if not (is_op(s, VIEW) and s.value.args[0].source in sources):
-            used |= own_uses(s).all
+    used = _accessed(func.body, sources)
     body = _Drop(sources)(func.body)
     params, renamed, resolved = list(func.params), {}, {}
     own = {s.var for s in statements(body) if isinstance(s, Bind)}
@@ -92,6 +89,11 @@ def resolve_tensor_views(func: PrimFunc) -> PrimFunc:
     if resolved:
         body = _Resolve(resolved, func.with_body(body))(body)
     return PrimFunc(params, substitute(body, renamed), span=func.span).with_attr(dict(func.attrs))
+
+
+def _accessed(body: Stmt, sources: dict) -> set:
+    """What is used but to say what it is a view of."""
+    return set().union(*(own_uses(s).all for s in statements(body) if not (is_op(s, VIEW) and s.value.args[0].source in sources)))
 
 
 def _alike(buffers: list) -> bool:
