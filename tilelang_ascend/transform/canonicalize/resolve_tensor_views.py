@@ -29,6 +29,7 @@ from ...ir import (
     PrimFunc,
     Range,
     SeqStmt,
+    Stmt,
     StmtMutator,
     TensorLoad,
     TensorRegion,
