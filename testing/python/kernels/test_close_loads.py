@@ -141,3 +141,30 @@ def test_every_flag_is_needed():
     out = strict.run(kernel, arrays)
     np.testing.assert_array_equal(out["Y"], (x + x).T)
     assert not strict.surviving_mutants(kernel, arrays)
+
+
+def beside_narrow_tiles(seq, heads, rows, wide):
+    """Rows of tiles are padded to as many elements as narrower tiles need."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((seq, wide), "float16"), X: T.Tensor((seq, heads), "float32"), Y: T.Tensor((heads, seq, wide), "float16")):
+        with T.Kernel(seq // rows, heads, threads=128) as (bx, h):
+            a, x = T.alloc_fragment((rows, wide), "float16"), T.alloc_fragment((rows,), "float32")
+            T.copy(A[bx * rows, 0], a)
+            T.copy(X[bx * rows : (bx + 1) * rows, h], x)
+            for i, j in T.Parallel(rows, wide):
+                a[i, j] = a[i, j] * (x[i] - x[rows - 1])
+            T.copy(a, Y[h, bx * rows, 0])
+
+    return kernel
+
+
+@pytest.mark.parametrize("heads", [8, 16, 24, 32, 56, 64])
+def test_rows_that_are_padded(heads):
+    seq, rows, wide = 64, 32, 48
+    rng = np.random.default_rng(0)
+    a, x = rng.integers(-8, 8, (seq, wide)).astype("float16"), numbers(seq, heads, "float32")
+    kernel = tilelang.compile(beside_narrow_tiles(seq, heads, rows, wide), pass_configs={"tl.coarsen_blocks": False})
+    out = strict.run(kernel, {"A": a, "X": x, "Y": np.zeros((heads, seq, wide), "float16")})
+    moved = x - x.reshape(seq // rows, rows, heads)[:, -1:, :].repeat(rows, 1).reshape(seq, heads)
+    np.testing.assert_array_equal(out["Y"], a[None] * moved.T[:, :, None])

@@ -35,10 +35,15 @@ class Copy:
     def span(self):
         return self.stmt.span
 
+    @property
+    def unit(self) -> int:
+        """Elements to which rows of its temporaries are padded."""
+        tiles = [self.placement.tiles[r.source] for r in self.stmt.value.args if getattr(r, "source", None) in self.placement.tiles]
+        return self.placement.unit_of(tiles)
+
     def temporary(self, shape, dtype: str, name: str) -> Tile:
         """A tile in UB for this statement."""
-        tiles = [self.placement.tiles[r.source] for r in self.stmt.value.args if getattr(r, "source", None) in self.placement.tiles]
-        return temporary_tile(shape, dtype, name, self.placement.unit_of(tiles), self.out)
+        return temporary_tile(shape, dtype, name, self.unit, self.out)
 
     def variable(self, name: str, value, most):
         """A variable for `value`, 0 <= value <= most."""

@@ -185,10 +185,10 @@ def _detour(gm: Side, ub: Side, last: Axis, most: int, c: Copy, load: bool):
 
 def _close_pitch(gm: Side, last: Axis, c: Copy) -> int | None:
     """Elements from one to the next of those of a dimension, if all that lies between them may be loaded, too, and the ends of rows take time: they are close to each
-    other, whole blocks apart, and all of them lie inside of the tensor."""
+    other, as far apart as rows of a tile are, and all of them lie inside of the tensor."""
     chip, pitch = c.placement.chip, const_int(gm.gm.strides[last.gm])
     nbytes = (pitch or 0) * itemsize(gm.dtype)
-    if chip.gm_edge_bytes == 0 or not 0 < nbytes <= CLOSE * chip.gm_granule_bytes or nbytes % BLOCK_BYTES:
+    if chip.gm_edge_bytes == 0 or not 0 < nbytes <= CLOSE * chip.gm_granule_bytes or nbytes % BLOCK_BYTES or pitch % c.unit:
         return None
     sure = const_int(last.extent) is not None and not last.clipped and not fixed_in_bounds(gm, [last], c.facts)
     return pitch if sure else None
