@@ -107,7 +107,7 @@ def tile_op_of(node) -> TileOp | None:
 def reads_of(stmt: Evaluate) -> tuple[int, ...]:
     """Positions of the arguments that a tile op reads: not what a reduction overwrites."""
     record = TABLE[op_name(stmt)]
-    overwrites = record is REDUCE and int((stmt.value.attrs or {}).get("clear", 1))
+    overwrites = record is REDUCE and int(attrs_of(stmt).get("clear", 1))
     return tuple(i for i in record.reads if i not in record.writes) if overwrites else record.reads
 
 

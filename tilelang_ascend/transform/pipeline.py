@@ -349,7 +349,7 @@ def _data_decides(body: Stmt) -> bool:
     def see(s: Stmt) -> bool:
         if is_parallel(s):
             return False
-        heads = {For: lambda: [s.extent], IfThenElse: lambda: [s.condition], While: lambda: [s.condition]}.get(type(s), list)()
+        heads = [s.extent] if isinstance(s, For) else [s.condition] if isinstance(s, (IfThenElse, While)) else []
         return any(map(data.is_data, heads)) or any(map(see, children(s)))
 
     return see(body)

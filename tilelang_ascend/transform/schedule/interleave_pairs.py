@@ -10,16 +10,18 @@ Requires: Ascend IR for both cores together, without addresses. Ensures: depende
 
 from __future__ import annotations
 
+from ...analysis.dependence.build_program import build_program
 from ...ir import For, PrimFunc, statements
 from ...tile.uses import PAIRED
-from .vector_runs import Permute, moves, without_addresses
+from .vector_runs import Permute, moves, tiles_apart
 
 
 def interleave_pairs(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a function after lower_tile_ops; `func` itself when no loop works on pairs of tiles, or nothing changes."""
     if chip.orders("V") or not any(isinstance(s, For) and PAIRED in s.annotations for s in statements(func.body)):
         return func
-    found = moves(without_addresses(func, chip), lambda instr: any(PAIRED in loop.stmt.annotations for loop in instr.loops), shared=set())
+    program = tiles_apart(build_program(func, chip))
+    found = moves(program, lambda instr: any(PAIRED in loop.stmt.annotations for loop in instr.loops), shared=set())
     return func.with_body(Permute(found)(func.body)) if found else func
 
 

@@ -22,22 +22,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...analysis.dependence.build_program import build_program
 from ...analysis.dependence.dependence import meet
 from ...analysis.dependence.program import QUEUES, Branch, Instr, Loop, Program
 from ...ir import AllocBuffer, Bind, Evaluate, For, IfThenElse, PrimFunc, Stmt, StmtMutator, op_name, renew, seq, stmts_of
 from ...isa import lookup
 from ...tile.uses import loads_in
-from .vector_runs import without_addresses
+from .vector_runs import tiles_apart
 
 
 def interleave_windows(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a function after lower_tile_ops; `func` itself when no loop has two windows of vector work."""
     if chip.orders("V"):
         return func
-    program = without_addresses(func, chip)
+    program = build_program(func, chip)
     loops = {loop.stmt: sides for loop in program.loops if (sides := _sides(loop)) is not None}
     if not loops:
         return func
+    program = tiles_apart(program)
     return func.with_body(_Interleave({s: _order(sides, program, chip) for s, sides in loops.items()})(func.body))
 
 

@@ -13,19 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...analysis.dependence.build_program import build_program
 from ...analysis.dependence.dependence import meet
 from ...analysis.dependence.liveness import live_buffers
 from ...analysis.dependence.program import QUEUES, Instr, Program
-from ...ir import Evaluate, PrimFunc, SeqStmt, StmtMutator
+from ...ir import Evaluate, SeqStmt, StmtMutator
 
 LEAST = 4
 """Runs shorter than this have next to nothing to gain."""
 
 
-def without_addresses(func: PrimFunc, chip) -> Program:
-    """What instructions of a function without addresses need of each other: no two tiles share any."""
-    program, addresses, at = build_program(func, chip), {}, 0
+def tiles_apart(program: Program) -> Program:
+    """The program of a function without addresses, of whose tiles no two share any."""
+    addresses, at = {}, 0
     for b in live_buffers(program):
         addresses[b.buffer], at = at, at + b.total_bytes
     return replace(program, addresses=addresses, hulls={}, reaches={})
@@ -96,4 +95,4 @@ class Permute(StmtMutator):
         return out
 
 
-__all__ = ["Permute", "moves", "shared_tiles", "without_addresses"]
+__all__ = ["Permute", "moves", "shared_tiles", "tiles_apart"]
