@@ -22,6 +22,7 @@ from ..ir import (
     parallel_nest,
     statements,
     stmts_of,
+    structural_equal,
     substitute,
     tirx,
 )
@@ -35,6 +36,11 @@ def nest_of(stmt: For):
         loops.append((body.loop_var, body.extent))
         body = body.body
     return loops, body
+
+
+def is_own(e, store: BufferStore) -> bool:
+    """True for the element a statement stores to."""
+    return isinstance(e, TensorLoad) and e.source.same_as(store.buffer) and all(map(structural_equal, e.indices, store.indices))
 
 
 def tile_bounds(variables, body: Stmt) -> dict:

@@ -40,6 +40,8 @@ from .suggest_tile import suggest_tile
 NEST_LANES = (8192, 2048, 512)
 # What a last attempt widens of a tile of bytes: statements that need more run element by element.
 WIDENED_BYTES = 8192
+# By which more room is left to temporaries, until tiles have fewer versions.
+FEWER_BYTES = 1024
 
 TILED = ("local.l0c", "shared.l1", "shared.ub")
 """Memories of tiles."""
@@ -185,8 +187,12 @@ def _with_fewer(mapped: PrimFunc, context: Context, versions: int, temporaries: 
         if error.fields["memory"] != Space.UB.name or versions < DEFAULT_VERSIONS or lanes is not None:
             raise
         failure, more = error, temporaries + error.fields["needed"] - error.fields["available"]
+    before = choose_versions(mapped.body, versions, context.chip, temporaries, turns=turns)
     least = choose_versions(mapped.body, 1, context.chip, temporaries, turns=turns)
-    if all(n <= least[b][0] for b, (n, _) in choose_versions(mapped.body, versions, context.chip, more, turns=turns).items()):
+    room = context.chip.capacity_bytes(Space.UB)
+    while (fewer := choose_versions(mapped.body, versions, context.chip, more, turns=turns)) == before and more < room:
+        more += FEWER_BYTES
+    if all(n <= least[b][0] for b, (n, _) in fewer.items()):
         raise failure
     return attempt(mapped, context.attempt(), versions, more, lanes, widened, turns=turns)
 

@@ -43,4 +43,4 @@ def test_a_comparison_for_each_row():
     """Without a tile of numbers for all elements."""
     kernel = tilelang.compile(kept_rows(64, 64, "float32", 0))
     source = kernel.get_kernel_source()
-    assert "BinaryRepeatParams{1, 0, 0, 8, 1, 0}" in source and "AscendC::Copy(" not in source
+    assert "BinaryRepeatParams{1, 0, 0, 8, 0, 1}" in source and "AscendC::Copy(" not in source

@@ -32,11 +32,11 @@ from ...ir import (
     seq,
     statements,
     stmts_of,
-    structural_equal,
     tirx,
 )
 from ...ir.wellformed import elements_of
 from ...tile.jumps import may_leave
+from ...tile.nests import is_own
 from ...tile.uses import is_parallel, loads_in, own_uses, uses_of
 from .conversions import conversion_of
 
@@ -108,7 +108,7 @@ def _masked(s: Stmt) -> BufferStore | None:
 def _keeps(e, store: BufferStore) -> bool:
     """True for the element that is stored to, changed by nothing but sums with 0 and infinities and choices between it and numbers of `NARROW`."""
     if isinstance(e, TensorLoad):
-        return e.source.same_as(store.buffer) and all(map(structural_equal, e.indices, store.indices))
+        return is_own(e, store)
     if isinstance(e, tirx.Add):
         return any(_keeps(a, store) and _made_of(b, store, _is_neutral) for a, b in ((e.a, e.b), (e.b, e.a)))
     if not is_choice(e):

@@ -44,6 +44,7 @@ from ...tile import COPY, GEMM, REDUCE, is_op
 from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, loads_in, own_uses
 from .placement import ACC, SCOPE, UB
+from .score_masks import choose_masks
 
 _LINEAR = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
 
@@ -64,7 +65,10 @@ def narrow_channels(func: PrimFunc, fast_math: bool) -> PrimFunc:
     every = statements(func.body)
     wide = [s.buffer for s in every if isinstance(s, AllocBuffer) and "workspace" in s.annotations and dtype_of(s.buffer) == "float32"]
     narrow = {ws: decl_buffer(list(ws.ty.shape), "float16", ws.name) for ws in wide if _carries_scores(ws, func.body, every)}
-    return func.with_body(redeclared(substitute(func.body, narrow), narrow)) if narrow else func
+    if not narrow:
+        return func
+    body = choose_masks(func.body, set(narrow))
+    return func.with_body(redeclared(substitute(body, narrow), narrow))
 
 
 def _carries_scores(ws, body: Stmt, every: list) -> bool:

@@ -7,10 +7,14 @@ from ....ir import itemsize
 from ....isa.units import BLOCK_BYTES, MAX_REPEAT, REPEAT_BYTES, round_up
 from ..graph.graph import Node
 from .emitter import mask_words
-from .views import View
+from .views import View, offset_by
 
 COMPARE_BYTES = 256
 """Bytes a count-form compare must be a multiple of (doc: Compare)."""
+
+BLOCK_BITS = 8 * BLOCK_BYTES
+UNROLLED_ROWS = 16
+"""Comparisons of up to as many rows are written out."""
 
 _WORD_BITS, _WORD_BYTES = 16, 2
 
@@ -19,7 +23,7 @@ def broadcast_mask(values, m: Node, axes) -> View:
     """The mask `m` over `axes`, a new bit mask. `values` evaluates and emits."""
     real = [a for a in axes if values.extents[a] > 1]
     inner = [a for a in real if a in m.axes]
-    if real[len(real) - len(inner) :] == inner and values.span(m.axes) % (8 * BLOCK_BYTES) == 0:
+    if real[len(real) - len(inner) :] == inner and values.span(m.axes) % BLOCK_BITS == 0:
         return _repeated(values, m, axes)
     return _compared(values, m, axes)
 
@@ -41,10 +45,10 @@ def _repeated(values, m: Node, axes) -> View:
 
 def _compared(values, m: Node, axes) -> View:
     """0 / 1 where `m` holds, broadcast as numbers, compared again."""
-    g = values.graph
-    ones = values.added(g.select(m, g.const(1.0, "float32"), g.const(0.0, "float32")))
-    if (row := _rows_of_a_repeat(values, m, axes)) is not None:
-        return _compared_by_rows(values, ones, row, axes)
+    g, dtype = values.graph, _dtype_by_rows(values, m, axes)
+    ones = values.added(g.select(m, *(g.const(n, dtype or "float32") for n in (1, 0))))
+    if dtype is not None:
+        return compared_by_rows(values, values.added(g.tile(g.const(0, dtype))), ones, axes, "ne")
     full = values.expand(ones, axes)
     lanes = round_up(values.span(axes), COMPARE_BYTES // itemsize("float32"))
     out = values.mask_temporary(axes)
@@ -53,29 +57,43 @@ def _compared(values, m: Node, axes) -> View:
     return out
 
 
-def _rows_of_a_repeat(values, m: Node, axes) -> int | None:
-    """The axis of rows which `m` varies along alone, if each row is one repeat of float32."""
+def _dtype_by_rows(values, m: Node, axes) -> str | None:
+    """In which numbers that each row has one of are compared to be the mask of the row, None if `m` varies along another axis, or rows have no such dtype."""
     real = [a for a in axes if values.extents[a] > 1]
     mine = [a for a in m.axes if values.extents[a] > 1]
-    if len(real) != 2 or mine != real[:1]:
-        return None
-    return real[0] if values.canonical(axes)[real[0]] == REPEAT_BYTES // itemsize("float32") else None
+    return row_dtype(values.canonical(axes)[real[0]]) if len(real) == 2 and mine == real[:1] else None
 
 
-def _compared_by_rows(values, ones: Node, row: int, axes) -> View:
-    """A repeat for each row compares its number, which fills a block, with zero."""
-    g, out = values.graph, values.mask_temporary(axes)
-    zeros = values.spread(values.added(g.tile(g.const(0.0, "float32"))))
-    numbers = values.spread(ones)
-    lanes, stride = REPEAT_BYTES // itemsize("float32"), numbers.strides[row]
-    # Whole blocks of results: 8 bytes for each row.
-    most = MAX_REPEAT // (BLOCK_BYTES // 8) * (BLOCK_BYTES // 8)
-    for start in range(0, values.extents[row], most):
-        heads = [out.head(constant(start * lanes // 8)), numbers.head(constant(start * stride)), zeros.head()]
-        repeats = min(most, values.extents[row] - start)
-        reps = [stride * itemsize("float32") // BLOCK_BYTES, 0]
-        values.emitter.issue("compare_mask", *heads, *mask_words(lanes), repeats, 0, 0, *reps, mode="ne")
+def row_dtype(columns: int, short: bool = True) -> str | None:
+    """The dtype in which comparisons of rows write bits of their own: a row is one repetition of it, or a whole number of blocks of bits. `short`: may it be
+    float16?"""
+    for dtype in ("float16", "float32")[not short :]:
+        if columns == REPEAT_BYTES // itemsize(dtype) or columns % BLOCK_BITS == 0 and columns * itemsize(dtype) <= MAX_REPEAT * REPEAT_BYTES:
+            return dtype
+    return None
+
+
+def compared_by_rows(values, numbers: Node, bounds: Node, axes, mode: str) -> View:
+    """A new mask over `axes`, those of rows and columns: numbers of columns, or one for all of them, <mode> the bound of a row. Of rows with a `row_dtype`."""
+    row, column = [a for a in axes if values.extents[a] > 1]
+    columns, rows, size = values.canonical(axes)[row], values.extents[row], itemsize(bounds.dtype)
+    lanes = REPEAT_BYTES // size
+    out, right = values.mask_temporary(axes), values.spread(bounds)
+    left = values.spread(numbers) if numbers.op == "duplicate" else values.view(numbers)
+    step, stride = 0 if left.spread else 1, right.strides[row]
+
+    def compare(start, repeats: int, *reps: int) -> None:
+        heads = [out.head(offset_by(start, columns // 8)), left.head(), right.head(offset_by(start, stride))]
+        values.emitter.issue("compare_mask", *heads, *mask_words(lanes), repeats, step, 0, *reps, mode=mode)
+
+    if columns == lanes:
+        whole = BLOCK_BITS // columns  # Rows that begin with a block.
+        most = MAX_REPEAT // whole * whole
+        for start in range(0, rows, most):
+            compare(start, min(most, rows - start), 0, stride * size // BLOCK_BYTES)
+        return out
+    values.emitter.repeat(rows, lambda i: compare(i, columns // lanes, 8 * step, 0), int(rows > UNROLLED_ROWS))
     return out
 
 
-__all__ = ["COMPARE_BYTES", "broadcast_mask"]
+__all__ = ["COMPARE_BYTES", "broadcast_mask", "compared_by_rows", "row_dtype"]

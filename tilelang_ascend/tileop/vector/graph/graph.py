@@ -252,6 +252,8 @@ class Graph:
         """Complement of a mask or of a scalar condition."""
         if m.is_scalar:
             return self.scalar_op(tirx.Not, m) if m.op != "const" else self.const(1 - m.value, "bool")
+        if m.op == "compare_columns":  # of numbers, none of them NaN
+            return self.node(m.op, MASK, m.args, (("mode", "lt" if dict(m.attrs)["mode"] == "ge" else "ge"),))
         return m.args[0] if m.op == "mask_not" else self.node("mask_not", MASK, (m,))
 
     def mask_binary(self, name: str, a: Node, b: Node) -> Node:

@@ -38,6 +38,7 @@ from ....ir import (
 )
 from ....isa import lookup
 from ....isa.units import BLOCK_BYTES, MAX_REPEAT, REPEAT_BYTES
+from ....tile.nests import is_own
 from ....tile.uses import loads_in
 from ...base.context import VectorContext
 from ...base.tiles import is_tile
@@ -120,9 +121,9 @@ def _change(s: BufferStore, nest: Nest, ctx: VectorContext) -> _Change | None:
     """What a store does to the last columns if it leaves the others as they are."""
     if is_choice(s.value):
         condition, *values = choice_of(s.value)
-        kept, name = [_is_itself(v, s) for v in values], "duplicate"
+        kept, name = [is_own(v, s) for v in values], "duplicate"
     elif isinstance(s.value, tirx.Add):
-        parts = [x for x in (s.value.a, s.value.b) if not _is_itself(x, s)]
+        parts = [x for x in (s.value.a, s.value.b) if not is_own(x, s)]
         if len(parts) != 1 or not is_choice(parts[0]) or "float" not in dtype_of(s.buffer):
             return None
         condition, *values = choice_of(parts[0])
@@ -136,10 +137,6 @@ def _change(s: BufferStore, nest: Nest, ctx: VectorContext) -> _Change | None:
     if not isinstance(other, (FloatImm, IntImm)) or first is None:
         return None
     return _Change(name, other.value, first)
-
-
-def _is_itself(e, s: BufferStore) -> bool:
-    return isinstance(e, TensorLoad) and e.source.same_as(s.buffer) and all(map(structural_equal, e.indices, s.indices))
 
 
 def _first_column(condition, nest: Nest, wanted: bool, ctx: VectorContext):

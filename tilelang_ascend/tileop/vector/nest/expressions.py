@@ -7,6 +7,8 @@ are clamped into it, because all lanes are read whatever the condition says.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....analysis.index.affine import difference_fits, far_difference
 from ....analysis.index.sums import Sum, as_sum, constant, is_integer, is_variable, scale
 from ....analysis.index.sums import add as add_sums
@@ -27,6 +29,7 @@ from ....ir import (
     tirx,
     walk_expr,
 )
+from ....isa.units import BLOCK_BYTES
 from ....tile.uses import loads_in
 from ...base.context import VectorContext
 from ...base.tiles import is_tile, memory_dtype
@@ -39,12 +42,12 @@ from ..graph.graph import MASK, Graph, Node
 from ..graph.operations import BITS_OF, VectorOps, compute_dtype
 from ..graph.words import pair
 from ..math import functions as elementwise_math
+from .thresholds import EXACT, by_columns
 
 _ARITHMETIC = {tirx.Add: "add", tirx.Sub: "sub", tirx.Mul: "mul", tirx.Max: "max", tirx.Min: "min"}
 _COMPARE = {tirx.LT: "lt", tirx.GT: "gt", tirx.LE: "le", tirx.GE: "ge", tirx.EQ: "eq", tirx.NE: "ne"}
 _DIVISION = {tirx.FloorDiv: "floordiv", tirx.FloorMod: "floormod", tirx.Div: "truncdiv", tirx.Mod: "truncmod"}
-_EXACT_F32 = 1 << 24
-"""Integers below this magnitude are exact in float32."""
+_BLOCK_F16 = BLOCK_BYTES // itemsize("float16")
 
 _INT32_END = 1 << 31
 
@@ -199,10 +202,21 @@ class ExprLowering:
 
     def condition(self, e) -> Node:
         """`e` as a mask or a scalar condition."""
-        return self.value(e)
+        found = by_columns(self, e)
+        return self.value(e) if found is None else found
 
     def _affine_condition(self, e, mode: str) -> Node | None:
-        """Compare of two integer index sums: the varying part is small and exact in float32, the rest is one scalar."""
+        """Compare of two integer index sums: the varying part is small and exact, the rest is one scalar."""
+        parts = self.affine_parts(e)
+        if parts is None:
+            return None
+        coefficients, bound = parts
+        dtype = self.number_dtype(coefficients)
+        return self.g.compare(mode, self.index_node(coefficients, constant(0), dtype), self.number(bound, dtype))
+
+    def affine_parts(self, e) -> tuple[dict, Any] | None:
+        """({axis: coefficient}, number) of a comparison of two integer index sums: that of a sum of axes with a number that is the same for all lanes, an int or
+        an expression, and at most one beyond what the sum can be. None if float32 does not hold that."""
         if not is_integer(dtype_of(e.a)) or dtype_of(e.a) == "uint64":
             return None
         sides = [self.split(x, exact=True) for x in (e.a, e.b)]
@@ -212,16 +226,25 @@ class ExprLowering:
             return None
         coefficients, rest = parts
         low, high = self._ends(coefficients)
-        if max(-low, high) + 1 >= _EXACT_F32:
+        if max(-low, high) + 1 >= EXACT["float32"]:
             return None
         bound = self._difference(*(part for _, part in sides), rest, dtype_of(e.a))
         if isinstance(bound, int):
-            limit = self.g.const(min(max(bound, low - 1), high + 1), "float32")
-        else:
-            dtype = dtype_of(bound)
-            clamped = tirx.Min(tirx.Max(bound, tirx.const(low - 1, dtype)), tirx.const(high + 1, dtype))
-            limit = self.g.scalar(tirx.Cast("float32", clamped))
-        return self.g.compare(mode, self.index_node(coefficients, constant(0), "float32"), limit)
+            return coefficients, min(max(bound, low - 1), high + 1)
+        dtype = dtype_of(bound)
+        return coefficients, tirx.Min(tirx.Max(bound, tirx.const(low - 1, dtype)), tirx.const(high + 1, dtype))
+
+    def number_dtype(self, coefficients: dict) -> str:
+        """In what sums of axes are compared: float16, if it holds them and rows of numbers are whole blocks, so that none is padded for it."""
+        low, high = self._ends(coefficients)
+        short = max(-low, high, *map(abs, coefficients.values())) < EXACT["float16"]
+        return "float16" if short and self.extents[-1] % _BLOCK_F16 == 0 else "float32"
+
+    def number(self, value, dtype: str) -> Node:
+        """An int or integer expression as a float."""
+        if isinstance(value, int):
+            return self.g.const(value, dtype)
+        return self.g.scalar_cast(self.g.scalar(tirx.Cast("float32", value)), dtype)
 
     def _difference(self, a: Sum, b: Sum, rest: Sum, dtype: str):
         """`b - a` = -`rest` of the lane-invariant parts of the sides of a comparison of `dtype`: as an int32 where it surely is one, else as an int64, which may be

@@ -9,7 +9,7 @@ from .... import isa
 from ....ir import itemsize
 from ....isa.units import round_up
 from ..emit.emitter import Unwritable
-from ..emit.masks import COMPARE_BYTES
+from ..emit.masks import COMPARE_BYTES, compared_by_rows
 from ..emit.pair import load_word, store_pair
 from ..emit.views import View
 from ..graph.graph import Node
@@ -200,6 +200,13 @@ def _compare(values, n: Node, want) -> View:
     return out
 
 
+def _compare_columns(values, n: Node, want) -> View:
+    values.chain(n, n.args, None)
+    out = compared_by_rows(values, *n.args, n.axes, **dict(n.attrs))
+    values.consume(n.args)
+    return out
+
+
 def _select(values, n: Node, want) -> View:
     mask, *rest = n.args
     args = [a for a in rest if not a.is_scalar]
@@ -261,7 +268,7 @@ ALIASES = ("load", "reinterpret")
 
 HANDLERS = {
     "load": _load, "reinterpret": _reinterpret, "duplicate": _duplicate, "iota": _iota, "lanes": _lanes, "compare": _compare,
-    "compare_scalar": _compare, "select": _select, "select_scalar": _select, "mask_and": _mask_logic, "mask_or": _mask_logic,
+    "compare_scalar": _compare, "compare_columns": _compare_columns, "select": _select, "select_scalar": _select, "mask_and": _mask_logic, "mask_or": _mask_logic,
     "mask_not": _mask_logic, "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect, "rows": _rows,
     "word": load_word, "pair": store_pair, "fused_mul_add": _multiply_add,
     "add": _sum, "sub": _sum, "adds": _shifted_product,

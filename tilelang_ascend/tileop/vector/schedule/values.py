@@ -257,7 +257,8 @@ class Values:
         """A temporary of `args` that nobody needs any more and that fits the result of `n`."""
         for a in args:
             v = self.views.get(a)
-            if v is None or a.op == "load" or v.dtype != dtype and itemsize(v.dtype) != itemsize(dtype):
+            # Numbers of lanes can be made in front of loops, if nothing else lies in their place.
+            if v is None or a.op in ("load", "iota") or v.dtype != dtype and itemsize(v.dtype) != itemsize(dtype):
                 continue
             if v.strides == self.canonical(n.axes) and v.buffer in self._own and self._dead(v.buffer):
                 return v.retyped(dtype)
