@@ -41,7 +41,7 @@ NEST_LANES = (8192, 2048, 512)
 # What a last attempt widens of a tile of bytes: statements that need more run element by element.
 WIDENED_BYTES = 8192
 # By which more room is left to temporaries, until tiles have fewer versions.
-FEWER_BYTES = 1024
+FEWER_BYTES = 4096
 
 TILED = ("local.l0c", "shared.l1", "shared.ub")
 """Memories of tiles."""

@@ -71,7 +71,8 @@ def check(seed: int, target: str) -> None:
     x, m = rng.integers(-50, 50, (rows, columns)).astype(dtype), rng.integers(-3, 4, rows).astype("int32")
     kernel = tilelang.compile(chosen(rows, columns, dtype, build, other), target=target)
     i, j = np.arange(rows)[:, None], np.arange(columns)[None, :]
-    for n in (0, dice.randint(-columns, columns), dice.choice([2**31 - 1 - 5 * columns, -(2**31) + 5 * columns]) // 3):
+    most = (2**31 - 1 - 2 * (rows + columns)) // 3  # Sums of indices are meant not to wrap (docs/numbers.md).
+    for n in (0, dice.randint(-columns, columns), dice.choice([most, -most])):
         out = strict.run(kernel, {"X": x, "M": m, "N": np.array([n], "int32"), "Y": np.zeros_like(x)})
         holds = build(ARRAYS, i, j, np.int64(n), lambda row: m[row])
         np.testing.assert_array_equal(out["Y"], np.where(holds, x + x, np.array(other, dtype)), err_msg=f"seed {seed}, n {n}")

@@ -1,5 +1,7 @@
 """Masks on scores that cross as float16: before their conversion where that is the same number, behind it elsewhere."""
 
+import re
+
 import numpy as np
 import pytest
 import strict
@@ -37,6 +39,16 @@ MASKS = {
         True,
     ),
     "too large a number": (lambda s, t, i, j: T.if_then_else(i >= j, s[i, j], -1e9), lambda s, t, i, j: np.where(i >= j, s, -1e9), False),
+    "a large sum": (
+        lambda s, t, i, j: s[i, j] + T.if_then_else(i >= j, 0.0, -1e9),
+        lambda s, t, i, j: np.where(i >= j, s, -1e9),
+        False,
+    ),
+    "a large number added": (
+        lambda s, t, i, j: T.if_then_else(i >= j, s[i, j], s[i, j] - 1e9),
+        lambda s, t, i, j: np.where(i >= j, s, -1e9),
+        False,
+    ),
     "a number between two": (lambda s, t, i, j: T.if_then_else(i >= j, s[i, j], -0.1), lambda s, t, i, j: np.where(i >= j, s, -0.1), False),
     "a bias": (lambda s, t, i, j: s[i, j] + T.if_then_else(i >= j, 0.5, 0.0), lambda s, t, i, j: s + np.where(i >= j, 0.5, 0.0), False),
 }
@@ -103,6 +115,9 @@ def test_masks(name):
     i, j = np.ogrid[:M, :N]
     scores = expected(scores, a, i, j)
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    if name.startswith("a large"):
+        source = compiled.get_kernel_source()
+        assert re.search(r"Select\(.*-1e\+09f", source) and not re.search(r"Adds\(.*1e\+09f", source), "a sum in place of a choice"
     # A score of up to 32 is off by 2^-7 when it crosses, so is the greatest of a row.
     np.testing.assert_allclose(out["P"], p, rtol=2.0**-5, atol=1e-6)
     np.testing.assert_allclose(out["R"], p.sum(axis=1), rtol=2.0**-5)

@@ -772,6 +772,9 @@ PAIRS = {
                 T.tl.copy(ws[0:16, 0:16], s[0:16, 0:16])
                 for i in T.parallel(16, annotations={"tl.parallel": 2}):
                     for j in T.parallel(16):
+                        s[i, j] = s[i, j] + T.if_then_else(i >= j, T.float32(0), T.float32(-1e9))
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(16):
                         s[i, j] = T.exp(s[i, j])
                 T.tl.copy(s[0:16, 0:16], P[0:16, 0:16])
         """,
@@ -786,6 +789,9 @@ PAIRS = {
                 T.Call("tl.gemm", [q[0:16, 0:16], q[0:16, 0:16], s_l0c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
                 T.tl.copy(s_l0c[0:16, 0:16], ws[0:16, 0:16])
                 T.tl.copy(ws[0:16, 0:16], s[0:16, 0:16])
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(16):
+                        s[i, j] = T.if_then_else(i >= j, s[i, j], T.float32(-1e9))
                 for i in T.parallel(16, annotations={"tl.parallel": 2}):
                     for j in T.parallel(16):
                         s[i, j] = T.exp(s[i, j])
@@ -1403,6 +1409,10 @@ PAIRS = {
                     for i in T.parallel(8, annotations={"tl.parallel": 2}):
                         for j in T.parallel(512):
                             a[i, j] = a[i, j] + T.if_then_else(n >= k * 512 + j, T.float32(0), T.float32("-inf"))
+                if not n >= k * 512:
+                    for i in T.parallel(8, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(512):
+                            a[i, j] = T.if_then_else(n >= k * 512 + j, a[i, j], T.float32("-inf"))
                 for i in T.parallel(8, annotations={"tl.parallel": 2}):
                     for j in T.parallel(512):
                         a[i, j] = T.exp(a[i, j])
@@ -1417,6 +1427,10 @@ PAIRS = {
                         for i in T.parallel(4, annotations={"tl.parallel": 2}):
                             for j in T.parallel(512):
                                 a[i_part * 4 + i, j] = a[i_part * 4 + i, j] + T.if_then_else(n >= k * 512 + j, T.float32(0), T.float32("-inf"))
+                if not n >= k * 512:
+                    for i in T.parallel(8, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(512):
+                            a[i, j] = T.if_then_else(n >= k * 512 + j, a[i, j], T.float32("-inf"))
                 for i in T.parallel(8, annotations={"tl.parallel": 2}):
                     for j in T.parallel(512):
                         a[i, j] = T.exp(a[i, j])

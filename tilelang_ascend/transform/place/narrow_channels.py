@@ -8,6 +8,8 @@ maxima and branches on their way into exponentials are narrowed; a maximum over 
 Before:  gemm(Q, K, S@l0c); copy(S@l0c, ws); copy(ws, S@ub); P[i, j] = exp(S@ub[i, j] * c - m[i])
 After:   the same with a workspace of float16
 
+Masks of such scores become choices (score_masks.py).
+
 Requires: placed Tile IR. Ensures: no other value is rounded; without fast math nothing changes.
 """
 

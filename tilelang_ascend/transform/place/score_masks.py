@@ -10,6 +10,7 @@ A choice takes one instruction, in its place; a sum two, and a tile for what it 
 from __future__ import annotations
 
 from ...ir import (
+    BufferLoad,
     BufferStore,
     FloatImm,
     For,
@@ -18,6 +19,8 @@ from ...ir import (
     Stmt,
     StmtMutator,
     choice_of,
+    dtype_of,
+    imm,
     is_choice,
     seq,
     stmts_of,
@@ -25,12 +28,10 @@ from ...ir import (
 )
 from ...tile import COPY, is_op
 from ...tile.nests import is_own
-from ...tile.uses import is_parallel, uses_of
+from ...tile.uses import covers_whole, is_parallel, uses_of
 
-LARGEST_SCORE = 65504.0
-"""That is finite in float16."""
-ROUNDING = 2.0**-11
-"""Of float16, relative."""
+LARGEST_MASK = -(2.0**27)
+"""2^11 times the largest number of float16, for the steps of 2^-11 between its numbers."""
 
 
 def choose_masks(body: Stmt, scores: set) -> Stmt:
@@ -52,10 +53,9 @@ class _Choose(StmtMutator):
                 body.append(masked)
                 continue
             body.append(x)
-            if is_op(x, COPY) and x.value.args[0].source in self.scores:
+            raw -= uses_of(x).writes
+            if is_op(x, COPY) and x.value.args[0].source in self.scores and covers_whole(x.value.args[1]):
                 raw.add(x.value.args[1].source)
-            else:
-                raw -= uses_of(x).writes
         return seq(body)
 
 
@@ -84,36 +84,37 @@ class _Masks(StmtMutator):
 
 def _choice(s: BufferStore):
     """The value of a mask as a choice between the element that is stored to and a number; None if it is none."""
-    e = s.value
-    if isinstance(e, tirx.Add):
-        for own, mask in ((e.a, e.b), (e.b, e.a)):
-            if is_own(own, s) and is_choice(mask):
-                condition, *values = choice_of(mask)
-                made = [own if _is_zero(v) else v if _hides(v) else None for v in values]
-                return None if None in made else tirx.if_then_else(condition, *made)
+    mask, sign = _added(s.value, s)
+    if mask is not None and is_choice(mask):  # What is added is chosen.
+        condition, *values = choice_of(mask)
+        made = [_masked(v, sign, s) for v in values]
+    elif is_choice(s.value):
+        condition, *values = choice_of(s.value)
+        made = [v if is_own(v, s) or _hides(v) else _masked(*_added(v, s), s) for v in values]
+    else:
         return None
-    if not is_choice(e):
-        return None
-    condition, *values = choice_of(e)
-    made = [_hidden(v, s) for v in values]
     return None if None in made else tirx.if_then_else(condition, *made)
 
 
-def _hidden(v, s: BufferStore):
-    if is_own(v, s) or _hides(v):
-        return v
-    if isinstance(v, tirx.Add):
-        return next((n for own, n in ((v.a, v.b), (v.b, v.a)) if is_own(own, s) and _hides(n)), None)
-    return None
+def _added(e, s: BufferStore) -> tuple:
+    """(what is added to the element that is stored to, 1, or -1 if it is subtracted); (None, 0) if `e` is no such sum."""
+    if isinstance(e, tirx.Add):
+        return next(((mask, 1) for own, mask in ((e.a, e.b), (e.b, e.a)) if is_own(own, s)), (None, 0))
+    return (e.b, -1) if isinstance(e, tirx.Sub) and is_own(e.a, s) else (None, 0)
 
 
-def _is_zero(e) -> bool:
-    return isinstance(e, FloatImm) and e.value == 0
+def _masked(mask, sign: int, s: BufferStore):
+    """What is left of an element to which a number is added: itself, or the number next to which no score counts. None if it is neither."""
+    if not isinstance(mask, FloatImm):
+        return None
+    if mask.value == 0:
+        return BufferLoad(s.buffer, list(s.indices))
+    number = imm(sign * float(mask.value), dtype_of(s.buffer))
+    return number if _hides(number) else None
 
 
 def _hides(e) -> bool:
-    """A number next to which no score counts."""
-    return isinstance(e, FloatImm) and float(e.value) <= -LARGEST_SCORE / ROUNDING
+    return isinstance(e, FloatImm) and float(e.value) <= LARGEST_MASK
 
 
 __all__ = ["choose_masks"]
