@@ -13,8 +13,6 @@ COMPARE_BYTES = 256
 """Bytes a count-form compare must be a multiple of (doc: Compare)."""
 
 BLOCK_BITS = 8 * BLOCK_BYTES
-UNROLLED_ROWS = 16
-"""Comparisons of up to as many rows are written out."""
 
 _WORD_BITS, _WORD_BYTES = 16, 2
 
@@ -92,7 +90,7 @@ def compared_by_rows(values, numbers: Node, bounds: Node, axes, mode: str) -> Vi
         for start in range(0, rows, most):
             compare(start, min(most, rows - start), 0, stride * size // BLOCK_BYTES)
         return out
-    values.emitter.repeat(rows, lambda i: compare(i, columns // lanes, 8 * step, 0), int(rows > UNROLLED_ROWS))
+    values.emitter.repeat(rows, lambda i: compare(i, columns // lanes, 8 * step, 0))
     return out
 
 
