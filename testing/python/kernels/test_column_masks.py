@@ -47,7 +47,9 @@ def chosen(rows, columns, dtype, build, other):
     """Twice the elements a condition holds for, `other` elsewhere."""
 
     @T.prim_func
-    def kernel(X: T.Tensor((rows, columns), dtype), M: T.Tensor((rows,), "int32"), N: T.Tensor((1,), "int32"), Y: T.Tensor((rows, columns), dtype)):
+    def kernel(
+        X: T.Tensor((rows, columns), dtype), M: T.Tensor((rows,), "int32"), N: T.Tensor((1,), "int32"), Y: T.Tensor((rows, columns), dtype)
+    ):
         with T.Kernel(1, threads=128):
             x = T.alloc_fragment((rows, columns), dtype)
             m = T.alloc_fragment((rows,), "int32")

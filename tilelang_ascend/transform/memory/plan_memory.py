@@ -86,7 +86,7 @@ def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip)
         spread = _Banks(banks.groups * banks.bank_bytes, capacity, bank_rivals(program, phases))
         placed = _pack(buffers, _always, alignment, phases, spread)
         if _peak(buffers, placed) <= capacity:
-            return placed, min(_peak(buffers, placed), sum(b.total_bytes for b in buffers))
+            return placed, _peak(buffers, _pack(buffers, _inner, alignment, {}))
     placed: dict = {}
     for lifetime in LIFETIMES:
         for preferred in (phases, {}) if phases else ({},):
