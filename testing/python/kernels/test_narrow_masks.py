@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import strict
+from attention_cases import kernel_of
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -121,3 +122,45 @@ def test_masks(name):
     # A score of up to 32 is off by 2^-7 when it crosses, so is the greatest of a row.
     np.testing.assert_allclose(out["P"], p, rtol=2.0**-5, atol=1e-6)
     np.testing.assert_allclose(out["R"], p.sum(axis=1), rtol=2.0**-5)
+
+
+def test_masks_of_branches_of_which_one_is_taken():
+    """Rows behind the last query are asked for where a block has some, and what else is masked, where it has none: a choice in either."""
+    make = kernel_of("flash_attention/varlen.py", "flash_attention_varlen")
+    fast = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
+    compiled = tilelang.compile(make(2, 1, 64, 1024, 1024, 512, causal=True, bM=64, bN=64), out_idx=[5], pass_configs=fast)
+    source = compiled.get_kernel_source()
+    assert len(re.findall(r"Select\(.*-1e\+09f", source)) == 2 and not re.search(r"Adds\(.*1e\+09f", source)
+
+
+def test_masks_one_behind_the_other():
+    """In a row that the first mask hides, the second one still tells apart what it hides."""
+
+    @tilelang.jit(pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
+    def build():
+        @T.prim_func
+        def main(Q: T.Tensor((M, D), "float16"), K: T.Tensor((N, D), "float16"), P: T.Tensor((M, N), "float32")):
+            with T.Kernel(1, threads=128) as _:
+                q, k = T.alloc_shared((M, D), "float16"), T.alloc_shared((N, D), "float16")
+                s, p = (T.alloc_fragment((M, N), "float32") for _ in range(2))
+                m = T.alloc_fragment((M,), "float32")
+                T.copy(Q, q)
+                T.copy(K, k)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(M, N):
+                    s[i, j] = s[i, j] + T.if_then_else(i >= 4, 0.0, -1e9)
+                for i, j in T.Parallel(M, N):
+                    s[i, j] = s[i, j] + T.if_then_else(j >= 8, 0.0, -1e9)
+                T.reduce_max(s, m, dim=1)
+                for i, j in T.Parallel(M, N):
+                    p[i, j] = T.exp(s[i, j] - m[i])
+                T.copy(p, P)
+
+        return main
+
+    rng = np.random.default_rng(0)
+    q, k = (rng.normal(size=(n, D)).astype(np.float16) for n in (M, N))
+    out = strict.run(build(), {"Q": q, "K": k, "P": np.zeros((M, N), np.float32)})
+    scores = (q.astype(np.float32) @ k.astype(np.float32).T)[4:, 8:].astype(np.float64)
+    np.testing.assert_allclose(out["P"][4:, 8:], np.exp(scores - scores.max(axis=1, keepdims=True)), rtol=2.0**-5, atol=1e-6)
+    assert (out["P"][:, :8] == 0).all() and (out["P"][:4, 8:] == 1).all()

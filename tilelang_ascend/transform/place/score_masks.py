@@ -9,6 +9,7 @@ A choice takes one instruction, in its place; a sum two, and a tile for what it 
 
 from __future__ import annotations
 
+from ...analysis.index.nest_indices import conjuncts
 from ...ir import (
     BufferLoad,
     BufferStore,
@@ -24,11 +25,12 @@ from ...ir import (
     is_choice,
     seq,
     stmts_of,
+    structural_equal,
     tirx,
 )
 from ...tile import COPY, is_op
 from ...tile.nests import is_own
-from ...tile.uses import covers_whole, is_parallel, uses_of
+from ...tile.uses import covers_whole, is_parallel, loads_in, uses_of
 
 LARGEST_MASK = -(2.0**27)
 """2^11 times the largest number of float16, for the steps of 2^-11 between its numbers."""
@@ -44,19 +46,36 @@ class _Choose(StmtMutator):
         self.scores = scores
 
     def visit_SeqStmt(self, s: SeqStmt):
-        raw: set = set()
+        masked: dict = {}
+        """Tile of scores -> conditions of the branches in which some of them have been masked."""
         body = []
         for x in stmts_of(seq([self.visit(x) for x in s.seq])):
-            new = _Masks(raw)
-            masked = new(x) if _is_mask(x) else None
-            if masked is not None and new.all_found:
-                body.append(masked)
+            tiles = uses_of(x).writes
+            new = _Masks({b for b, before in masked.items() if all(_exclusive(x, c) for c in before)})
+            choices = new(x) if _is_mask(x) else None
+            if choices is not None and new.all_found:
+                body.append(choices)
+                for b in tiles:
+                    masked[b].append(x.condition if isinstance(x, IfThenElse) else None)
                 continue
             body.append(x)
-            raw -= uses_of(x).writes
+            masked = {b: before for b, before in masked.items() if b not in tiles}
             if is_op(x, COPY) and x.value.args[0].source in self.scores and covers_whole(x.value.args[1]):
-                raw.add(x.value.args[1].source)
+                masked[x.value.args[1].source] = []
         return seq(body)
+
+
+def _exclusive(s: Stmt, condition) -> bool:
+    """True if a branch and another one, of which this is the condition, are never both taken."""
+    if condition is None or not isinstance(s, IfThenElse) or s.else_case is not None:
+        return False
+    terms, others = conjuncts(s.condition), conjuncts(condition)
+    return any(_denies(a, b) or _denies(b, a) for a in terms for b in others)
+
+
+def _denies(a, b) -> bool:
+    """`a` is `not b`; of what memory holds nobody knows whether it has not changed in between."""
+    return isinstance(a, tirx.Not) and structural_equal(a.a, b) and not loads_in(b)
 
 
 def _is_mask(s: Stmt) -> bool:
@@ -67,7 +86,7 @@ def _is_mask(s: Stmt) -> bool:
 
 
 class _Masks(StmtMutator):
-    """raw: tiles of scores as they came, but for masks. all_found: False if a store is no mask of one of them."""
+    """raw: tiles of scores as they came. all_found: False if a store is no mask of one of them."""
 
     def __init__(self, raw: set):
         self.raw, self.all_found = raw, True

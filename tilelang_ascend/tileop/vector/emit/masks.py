@@ -66,11 +66,8 @@ def row_dtype(columns: int, short: bool = True) -> str | None:
     """The dtype in which comparisons of rows write bits of their own: a row is one repetition of it, or a whole number of blocks of bits. `short`: may it be
     float16?"""
     for dtype in ("float16", "float32")[not short :]:
-        if (
-            columns == REPEAT_BYTES // itemsize(dtype)
-            or columns % BLOCK_BITS == 0
-            and columns * itemsize(dtype) <= MAX_REPEAT * REPEAT_BYTES
-        ):
+        repeats, rest = divmod(columns * itemsize(dtype), REPEAT_BYTES)
+        if rest == 0 and (repeats == 1 or columns % BLOCK_BITS == 0 and repeats <= MAX_REPEAT):
             return dtype
     return None
 

@@ -40,7 +40,7 @@ def by_columns(lowering, e) -> Node | None:
     if dtype is None:
         return None
     found = _Reader(lowering, real[-1], dtype).read(e)
-    if not isinstance(found, Columns) or [a for a in found.first.axes if a in real] != list(found.first.axes) or len(found.first.axes) != 1:
+    if not isinstance(found, Columns) or found.first.axes not in [(a,) for a in real]:
         return None
     numbers = lowering.iota(real[-1], dtype)
     return lowering.g.node("compare_columns", MASK, (numbers, found.first), (("mode", "ge" if found.behind else "lt"),))
