@@ -25,10 +25,12 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns from `first` on, or those in front of it. first: a number for each row, or a float32 scalar for all of them."""
+    """The columns from `first + plus` on, or those in front of it. first: a number for each row, or a float32 scalar for all of them. plus: an int or an
+    integer expression."""
 
     first: Node
     behind: bool
+    plus: Any = 0
 
 
 def by_columns(lowering, e) -> Node | None:
@@ -43,6 +45,9 @@ def by_columns(lowering, e) -> Node | None:
     if not isinstance(found, Columns) or found.first.axes not in [(a,) for a in real]:
         return None
     numbers = lowering.iota(real[-1], dtype)
+    if not _is_zero(found.plus):
+        # Less of the columns instead of more of the rows: what rows are compared with, a block for each of them, is the same in every iteration of a loop.
+        numbers = lowering.g.binary("add", numbers, lowering.number(-1 * found.plus, dtype))
     return lowering.g.node("compare_columns", MASK, (numbers, found.first), (("mode", "ge" if found.behind else "lt"),))
 
 
@@ -87,7 +92,7 @@ class _Reader:
         a, b = (self.of_all(c, behind) for c in (a, b))
         if a.behind != b.behind:  # Of a window of columns both ends count.
             return None
-        first = [a.first, b.first]
+        first = [self.sum(c) for c in (a, b)]
         if not all(n.is_scalar for n in first):
             first = [g.scalar_cast(n, self.dtype) if n.is_scalar else n for n in first]
         return Columns(g.binary("max" if both == behind else "min", *first), behind)
@@ -108,12 +113,17 @@ class _Reader:
             return None
         # The column is <mode> step * bound plus what rows count.
         mode = _SWAPPED[mode] if step < 0 else mode
-        first = bound * step + 1 if mode in ("gt", "le") else bound * step
-        dtype = self.dtype if rows else "float32"
-        first = x.number(first, dtype)
-        if rows:
-            first = x.g.binary("add", x.index_node(rows, constant(0), dtype), first)
-        return Columns(first, mode in ("ge", "gt"))
+        number, behind = bound * step + 1 if mode in ("gt", "le") else bound * step, mode in ("ge", "gt")
+        return Columns(x.index_node(rows, constant(0), self.dtype), behind, number) if rows else Columns(x.number(number, "float32"), behind)
+
+    def sum(self, c: Columns) -> Node:
+        """Of what a row, or all of them, have the first column."""
+        x = self.lowering
+        return c.first if _is_zero(c.plus) else x.g.binary("add", c.first, x.number(c.plus, self.dtype))
+
+
+def _is_zero(e) -> bool:
+    return isinstance(e, int) and e == 0
 
 
 __all__ = ["by_columns"]
