@@ -235,12 +235,12 @@ def _one_store(row_bytes: int) -> Program:
 
 
 def _one_op(name: str, sources: str, scalars: tuple, repeats: int, dtype: str, apart: bool = False, count: int = 1) -> Program:
-    """`count` dependent instructions of so many repeats on tiles whose groups are the same, or apart."""
+    """`count` dependent instructions of so many repeats on tiles whose groups are the same, or apart, each in a bank of its own."""
 
     def make(b):
         size = made.ITEMSIZE[dtype]
-        skew = 256 if apart else 0
-        tiles = {n: b.alloc(n, dtype, "ub", 256 // size * 256, k * (65536 - 4096) + k * skew) for k, n in enumerate("xyz")}
+        step = 65536 + 256 if apart else 65536 - 4096
+        tiles = {n: b.alloc(n, dtype, "ub", 256 // size * (repeats if apart else 256), k * step) for k, n in enumerate("xyz")}
         heads = [made.at(tiles[n], 0, 0) for n in "z" + sources]
         full = -1
         out = []

@@ -146,10 +146,9 @@ double cycles_of_repeat(const BankShape& banks, const Lanes& l, const int64_t* h
 
 double bank_cycles(const BankShape& banks, const Lanes& l, const int64_t* heads, bool reads_destination) {
   if (banks.groups <= 0 || banks.groups > kMaxGroups) return 1;
-  // Operands of different widths step round the groups at different speeds: 128 and 256 bytes a repeat meet again after
-  // four.
-  constexpr int64_t kPeriod = 4;
-  const int64_t n = std::clamp<int64_t>(l.repeats() - 1, 1, kPeriod);
+  // An operand that steps by a block a repeat is where it was after all groups; those that step by 128 and by 256 bytes
+  // meet again after four repeats.
+  const int64_t n = std::clamp<int64_t>(l.repeats() - 1, 1, banks.groups);
   double sum = 0;
   for (int64_t r = 0; r < n; ++r) sum += cycles_of_repeat(banks, l, heads, reads_destination, r);
   double cycles = sum / static_cast<double>(n);

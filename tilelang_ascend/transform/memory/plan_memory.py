@@ -81,10 +81,9 @@ def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip)
     """(addresses in one memory, bytes it takes to pack them); the last attempt is returned even when it does not fit."""
     capacity, alignment = chip.capacity_bytes(space), chip.memories[space].alignment_bytes
     phases = bank_phases(buffers, program, chip) if space is Space.UB else {}
-    if phases and LIFETIMES[0] is _always:
-        banks = chip.ub_banks
-        spread = _Banks(banks.groups * banks.bank_bytes, capacity, bank_rivals(program, phases))
-        placed = _pack(buffers, _always, alignment, phases, spread)
+    banks = _Banks(chip.ub_banks.groups * chip.ub_banks.bank_bytes, capacity, bank_rivals(program, phases)) if phases else None
+    if banks is not None and LIFETIMES[0] is _always:
+        placed = _pack(buffers, _always, alignment, phases, banks)
         if _peak(buffers, placed) <= capacity:
             return placed, _peak(buffers, _pack(buffers, _inner, alignment, {}))
     placed: dict = {}
@@ -92,13 +91,15 @@ def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip)
         for preferred in (phases, {}) if phases else ({},):
             placed = _pack(buffers, lifetime, alignment, preferred)
             if (peak := _peak(buffers, placed)) <= capacity:
-                return _least_waits(buffers, placed, lifetime, alignment, preferred, capacity), peak
+                return _least_waits(buffers, placed, lifetime, alignment, preferred, capacity, banks), peak
     return placed, _peak(buffers, placed)
 
 
-def _least_waits(buffers: list[LiveBuffer], placed: dict, lifetime, alignment: int, phases: dict, capacity: int) -> dict:
+def _least_waits(
+    buffers: list[LiveBuffer], placed: dict, lifetime, alignment: int, phases: dict, capacity: int, banks: _Banks | None
+) -> dict:
     """`placed`, moved apart, or what fits if buffers of several queues choose before those of one: whichever lets queues wait less."""
-    waits = _Waits(buffers)
+    waits = _Waits(buffers, banks)
     ways = [waits.moved_apart(placed, lifetime, alignment, phases, capacity)]
     if waits.of_all(ways[0]):
         ways.append(waits.chosen(lifetime, alignment, phases, capacity))
@@ -109,8 +110,8 @@ class _Waits:
     """How long queues wait for each other where buffers share addresses: the fewer instructions are between two that do, the longer the second one
     waits."""
 
-    def __init__(self, buffers: list[LiveBuffer]):
-        self.buffers, self.queues = buffers, {b.buffer: frozenset(i.queue for i in b.users) for b in buffers}
+    def __init__(self, buffers: list[LiveBuffer], banks: _Banks | None):
+        self.banks, self.buffers, self.queues = banks, buffers, {b.buffer: frozenset(i.queue for i in b.users) for b in buffers}
 
     def of(self, b: LiveBuffer, address: int, placed: dict) -> float:
         """Of one buffer, if it lies at `address`."""
@@ -128,13 +129,18 @@ class _Waits:
         return sum(self.of(b, placed[b.buffer], placed) for b in self.buffers)
 
     def moved_apart(self, placed: dict, lifetime, alignment: int, phases: dict, capacity: int) -> dict:
-        """`placed`, with buffers moved to other free addresses, one after the other, where queues wait less."""
+        """`placed`, with buffers moved to other free addresses, one after the other, where queues wait less or, if none does, banks meet less."""
         placed = dict(placed)
         for b in _large_first(self.buffers):
-            if self.of(b, placed[b.buffer], placed):
+            if any(self._cost(b, placed[b.buffer], placed)):
                 free = [placed[b.buffer], *self._free(b, placed, lifetime, phases.get(b.buffer, (alignment, 0)), capacity)]
-                placed[b.buffer] = min(free, key=lambda a: (self.of(b, a, placed), a))
+                placed[b.buffer] = min(free, key=lambda a: (*self._cost(b, a, placed), a))
         return placed
+
+    def _cost(self, b: LiveBuffer, address: int, placed: dict) -> tuple[float, int]:
+        """What queues wait for a buffer at `address`, and what is written to banks that are read at the same time."""
+        others = [o for o in self.buffers if o is not b and o.buffer in placed]
+        return self.of(b, address, placed), 0 if self.banks is None else self.banks.cost(b, address, placed, others)
 
     def chosen(self, lifetime, alignment: int, phases: dict, capacity: int) -> dict | None:
         """Addresses at which queues wait least, one buffer after the other: first those of several queues, large ones before small ones. None if some
@@ -144,7 +150,7 @@ class _Waits:
             free = self._free(b, placed, lifetime, phases.get(b.buffer, (alignment, 0)), capacity)
             if not free:
                 return None
-            placed[b.buffer] = min(free, key=lambda a: (self.of(b, a, placed), a))
+            placed[b.buffer] = min(free, key=lambda a: (*self._cost(b, a, placed), a))
         return placed
 
     def _free(self, b: LiveBuffer, placed: dict, lifetime, place: tuple[int, int], capacity: int) -> list[int]:
