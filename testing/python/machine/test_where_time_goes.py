@@ -311,6 +311,17 @@ def test_more_conflicts_are_slower():
     assert meeting.recording.simulated_us(Scale("conflict")) == pytest.approx(apart.recording.simulated_us(Scale("conflict")))
 
 
+def test_rows_of_blocks_meet_the_groups_of_all_of_them():
+    """A block for each repeat, one behind the other, comes by all groups: where it starts makes no difference, though it does for the first repeats."""
+
+    def run(first):
+        half, blocks_apart = 256, 2 * CHIP.ub_bank_groups  # The other source is read from the same half of the groups in every repeat.
+        p = Program().op("add_mask", ub(131072), ub(half), ub(98304 + first), -1, -1, 33, 1, 1, 0, 8, blocks_apart, 1)
+        return _time({}, p).cycles
+
+    assert run(0) == run(256)
+
+
 def test_scales_say_what_they_do_not_know():
     with pytest.raises(ValueError, match="no cost 'speed'; there are busy, latency"):
         Scale("speed")
