@@ -114,7 +114,9 @@ class _Reader:
         # The column is <mode> step * bound plus what rows count.
         mode = _SWAPPED[mode] if step < 0 else mode
         number, behind = bound * step + 1 if mode in ("gt", "le") else bound * step, mode in ("ge", "gt")
-        return Columns(x.index_node(rows, constant(0), self.dtype), behind, number) if rows else Columns(x.number(number, "float32"), behind)
+        return (
+            Columns(x.index_node(rows, constant(0), self.dtype), behind, number) if rows else Columns(x.number(number, "float32"), behind)
+        )
 
     def sum(self, c: Columns) -> Node:
         """Of what a row, or all of them, have the first column."""
