@@ -187,12 +187,14 @@ def _with_fewer(mapped: PrimFunc, context: Context, versions: int, temporaries: 
         if error.fields["memory"] != Space.UB.name or versions < DEFAULT_VERSIONS or lanes is not None:
             raise
         failure, more = error, temporaries + error.fields["needed"] - error.fields["available"]
-    before = choose_versions(mapped.body, versions, context.chip, temporaries, turns=turns)
-    least = choose_versions(mapped.body, 1, context.chip, temporaries, turns=turns)
-    room = context.chip.capacity_bytes(Space.UB)
-    while (fewer := choose_versions(mapped.body, versions, context.chip, more, turns=turns)) == before and more < room:
+
+    def copies(limit: int, needed: int) -> dict:
+        return {b: n for b, (n, _) in choose_versions(mapped.body, limit, context.chip, needed, turns=turns).items()}
+
+    before, least, room = copies(versions, temporaries), copies(1, temporaries), context.chip.capacity_bytes(Space.UB)
+    while (fewer := copies(versions, more)) == before and more < room:
         more += FEWER_BYTES
-    if all(n <= least[b][0] for b, (n, _) in fewer.items()):
+    if all(n <= least[b] for b, n in fewer.items()):
         raise failure
     return attempt(mapped, context.attempt(), versions, more, lanes, widened, turns=turns)
 

@@ -51,9 +51,8 @@ class _Choose(StmtMutator):
         body = []
         for x in stmts_of(seq([self.visit(x) for x in s.seq])):
             tiles = uses_of(x).writes
-            new = _Masks({b for b, before in masked.items() if all(_exclusive(x, c) for c in before)})
-            choices = new(x) if _is_mask(x) else None
-            if choices is not None and new.all_found:
+            choices = _choices(x, masked) if _is_mask(x) else None
+            if choices is not None:
                 body.append(choices)
                 for b in tiles:
                     masked[b].append(x.condition if isinstance(x, IfThenElse) else None)
@@ -83,6 +82,13 @@ def _is_mask(s: Stmt) -> bool:
     if isinstance(s, IfThenElse):
         return all(map(_is_mask, stmts_of(s.then_case))) and (s.else_case is None or all(map(_is_mask, stmts_of(s.else_case))))
     return isinstance(s, For) and is_parallel(s)
+
+
+def _choices(s: Stmt, masked: dict) -> Stmt | None:
+    """A mask as choices; None if it is another one, or on what it may find masked."""
+    masks = _Masks({b for b, before in masked.items() if all(_exclusive(s, c) for c in before)})
+    new = masks(s)
+    return new if masks.all_found else None
 
 
 class _Masks(StmtMutator):

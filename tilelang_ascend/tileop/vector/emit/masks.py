@@ -74,7 +74,7 @@ def row_dtype(columns: int, short: bool = True) -> str | None:
 
 def compared_by_rows(values, numbers: Node, bounds: Node, axes, mode: str) -> View:
     """A new mask over `axes`, those of rows and columns: numbers of columns, or one for all of them, <mode> the bound of a row. Of rows with a `row_dtype`."""
-    row, column = [a for a in axes if values.extents[a] > 1]
+    row, _ = [a for a in axes if values.extents[a] > 1]
     columns, rows, size = values.canonical(axes)[row], values.extents[row], itemsize(bounds.dtype)
     lanes = REPEAT_BYTES // size
     out, right = values.mask_temporary(axes), values.spread(bounds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...base.unsupported import Unsupported
 from .fp8 import FORMATS, decode, encode
-from .graph import MASK, Graph, Node
+from .graph import MASK, SWAPPED, Graph, Node
 from .words import bit_or, pair, words
 
 HOPS = {
@@ -259,7 +259,7 @@ def compare_exact(g: Graph, mode: str, a: Node, b: Node) -> Node:
         # The hardware says NaN != x is false; IEEE says true.
         return g.mask_not(g.compare("eq", a, b)) if mode == "ne" else g.compare(mode, a, b)
     if a.is_scalar:
-        a, b, mode = b, a, {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}.get(mode, mode)
+        a, b, mode = b, a, SWAPPED[mode]
     if mode in ("eq", "ne"):
         equal = g.compare("eq", a, b)
         return equal if mode == "eq" else g.mask_not(equal)

@@ -35,8 +35,8 @@ _FOLD = {
     "max": _largest, "min": lambda a, b: -_largest(-a, -b),
 }  # fmt: skip
 _SCALAR_EXPR = {"add": tirx.Add, "sub": tirx.Sub, "mul": tirx.Mul, "div": tirx.Div, "max": tirx.Max, "min": tirx.Min}
-_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-_COMPARE_EXPR = {"lt": tirx.LT, "gt": tirx.GT, "le": tirx.LE, "ge": tirx.GE, "eq": tirx.EQ, "ne": tirx.NE}
+SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+COMPARE_EXPR = {"lt": tirx.LT, "gt": tirx.GT, "le": tirx.LE, "ge": tirx.GE, "eq": tirx.EQ, "ne": tirx.NE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,9 +241,9 @@ class Graph:
         if a.op == b.op == "const":
             return self.const(getattr(operator, mode)(a.value, b.value), "bool")
         if a.is_scalar and b.is_scalar:
-            return self.scalar_op(_COMPARE_EXPR[mode], a, b)
+            return self.scalar_op(COMPARE_EXPR[mode], a, b)
         if a.is_scalar:
-            a, b, mode = b, a, _SWAPPED[mode]
+            a, b, mode = b, a, SWAPPED[mode]
         if b.is_scalar:
             return self.node("compare_scalar", MASK, (a, b), (("mode", mode),))
         return self.node("compare", MASK, (a, b), (("mode", mode),))

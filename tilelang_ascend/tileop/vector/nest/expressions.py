@@ -38,14 +38,14 @@ from ...scalar.loops import BITWISE, bound_elements, is_function
 from ..emit.views import View
 from ..graph import integers as vector_int
 from ..graph.convert import convert
-from ..graph.graph import MASK, Graph, Node
+from ..graph.graph import COMPARE_EXPR, MASK, Graph, Node
 from ..graph.operations import BITS_OF, VectorOps, compute_dtype
 from ..graph.words import pair
 from ..math import functions as elementwise_math
 from .thresholds import EXACT, by_columns
 
 _ARITHMETIC = {tirx.Add: "add", tirx.Sub: "sub", tirx.Mul: "mul", tirx.Max: "max", tirx.Min: "min"}
-_COMPARE = {tirx.LT: "lt", tirx.GT: "gt", tirx.LE: "le", tirx.GE: "ge", tirx.EQ: "eq", tirx.NE: "ne"}
+_COMPARE = {kind: mode for mode, kind in COMPARE_EXPR.items()}
 _DIVISION = {tirx.FloorDiv: "floordiv", tirx.FloorMod: "floormod", tirx.Div: "truncdiv", tirx.Mod: "truncmod"}
 _BLOCK_F16 = BLOCK_BYTES // itemsize("float16")
 

@@ -15,12 +15,11 @@ from typing import Any
 from ....analysis.index.sums import constant
 from ....ir import tirx
 from ..emit.masks import row_dtype
-from ..graph.graph import MASK, Node
+from ..graph.graph import COMPARE_EXPR, MASK, SWAPPED, Node
 
 EXACT = {"float16": 1 << 11, "float32": 1 << 24}
 """Integers up to this magnitude are exact."""
-_MODES = {tirx.LT: "lt", tirx.GT: "gt", tirx.LE: "le", tirx.GE: "ge"}
-_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+_MODES = {kind: mode for mode, kind in COMPARE_EXPR.items() if mode not in ("eq", "ne")}
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class _Reader:
         if abs(step) != 1 or len(rows) > 1 or any(abs(c) != 1 for c in rows.values()):
             return None
         # The column is <mode> step * bound plus what rows count.
-        mode = _SWAPPED[mode] if step < 0 else mode
+        mode = SWAPPED[mode] if step < 0 else mode
         number, behind = bound * step + 1 if mode in ("gt", "le") else bound * step, mode in ("ge", "gt")
         return (
             Columns(x.index_node(rows, constant(0), self.dtype), behind, number) if rows else Columns(x.number(number, "float32"), behind)

@@ -269,7 +269,8 @@ ALIASES = ("load", "reinterpret")
 HANDLERS = {
     "load": _load, "reinterpret": _reinterpret, "duplicate": _duplicate, "iota": _iota, "lanes": _lanes, "compare": _compare,
     "compare_scalar": _compare, "compare_columns": _compare_columns, "select": _select, "select_scalar": _select,
-    "mask_and": _mask_logic, "mask_or": _mask_logic, "mask_not": _mask_logic, "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect, "rows": _rows,
+    "mask_and": _mask_logic, "mask_or": _mask_logic, "mask_not": _mask_logic,
+    "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect, "rows": _rows,
     "word": load_word, "pair": store_pair, "fused_mul_add": _multiply_add,
     "add": _sum, "sub": _sum, "adds": _shifted_product,
 }  # fmt: skip
