@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...ir import const_int, dtype_of, itemsize
-from .program import Block, Branch, Instr, Jump, Loop, Program, path_to_root
+from .program import Block, Branch, Instr, Jump, Loop, Program
 
 Ranges = tuple[tuple[int, int], ...]
 """(first, last) of disjoint ranges, both included, ascending: of instructions, or of bytes."""
@@ -106,7 +106,8 @@ class _Walk:
 
     def __init__(self, entry: LiveBuffer):
         self.entry, self.whole = entry, ((0, entry.version_bytes - 1),)
-        self.touched = {id(node) for i in entry.users for node in (i, *(b.owner for b in path_to_root(i.parent)))}
+        self.touched = self._touched()
+        """Identity of a block -> indices of its nodes that touch the buffer or may leave the iteration, ascending."""
         self.live: list = []
         """Ranges of instructions between which something is live."""
         self.jumps: Ranges = ()
@@ -114,6 +115,18 @@ class _Walk:
         self.anew = {a.anew for i in entry.users for a in i.accesses if a.buffer is entry.buffer} - {None}
         self.first: set = set()
         """Atoms of the loops of which the walk sees the first iteration."""
+
+    def _touched(self) -> dict[int, list[int]]:
+        program = self.entry.program
+        found: dict[int, set] = {}
+        for node in self.entry.users:
+            while node is not None and program.places[id(node)] not in (seen := found.setdefault(id(node.parent), set())):
+                seen.add(program.places[id(node)])
+                node = node.parent.owner
+        return {
+            block: sorted({*indices, *program.jumping.get(block, ())})
+            for block, indices in {**dict.fromkeys(program.jumping, ()), **found}.items()
+        }
 
     def ranges(self) -> Ranges:
         entry = self.entry
@@ -133,17 +146,16 @@ class _Walk:
 
     def block(self, block: Block, live: Ranges) -> Ranges:
         """What is live at the start of a block, from what is at its end."""
-        nodes, at, jumping = block.nodes, len(block.nodes), self.entry.program.jumping
-        for k in range(len(nodes) - 1, -1, -1):
-            if id(nodes[k]) in self.touched or id(nodes[k]) in jumping:
-                self.pass_by(nodes[k + 1 : at], live)
-                live, at = self.node(nodes[k], live), k
-        self.pass_by(nodes[:at], live)
+        nodes, at = block.nodes, len(block.nodes)
+        for k in reversed(self.touched.get(id(block), ())):
+            self.pass_by(nodes, k + 1, at, live)
+            live, at = self.node(nodes[k], live), k
+        self.pass_by(nodes, 0, at, live)
         return live
 
-    def pass_by(self, nodes: list, live: Ranges) -> None:
+    def pass_by(self, nodes: list, start: int, stop: int, live: Ranges) -> None:
         """Nodes that do not touch the buffer."""
-        orders = _orders_of(nodes) if live else None
+        orders = _orders_of(nodes[start:stop]) if live else None
         if orders is not None:
             self.live.append(orders)
 

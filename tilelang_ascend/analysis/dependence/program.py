@@ -181,20 +181,23 @@ class Program:
     orders: dict = field(default_factory=dict)
 
     @functools.cached_property
-    def jumping(self) -> set[int]:
-        """Identities of the nodes by which an iteration may be left (`jumps_of`)."""
-        found: set[int] = set()
+    def places(self) -> dict[int, int]:
+        """Identity of a node -> its index among the nodes of its block."""
+        return {id(node): k for block in self._blocks() for k, node in enumerate(block.nodes)}
 
-        def see(block) -> None:
+    @functools.cached_property
+    def jumping(self) -> dict[int, list[int]]:
+        """Identity of a block -> indices of its nodes by which an iteration may be left (`jumps_of`), for blocks that have some."""
+        found = {id(block): [k for k, node in enumerate(block.nodes) if jumps_of(node)] for block in self._blocks()}
+        return {block: indices for block, indices in found.items() if indices}
+
+    def _blocks(self) -> list[Block]:
+        """All blocks, each behind the one it stands in."""
+        found = [self.root]
+        for block in found:
             for node in block.nodes:
-                if jumps_of(node):
-                    found.add(id(node))
                 arms = [node.body] if isinstance(node, Loop) else [node.then, node.other] if isinstance(node, Branch) else []
-                for arm in arms:
-                    if arm is not None:
-                        see(arm)
-
-        see(self.root)
+                found += [arm for arm in arms if arm is not None]
         return found
 
     def jumps_before(self, node: Node) -> int:

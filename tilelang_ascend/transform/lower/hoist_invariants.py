@@ -42,8 +42,10 @@ class _Invariants:
         self.variables: dict = {}
         self.left: dict = {}
         """instruction -> loops it leaves, innermost first"""
-        self.made: list = []
-        """(buffer, its instructions, loop they leave last), of what moves."""
+        self.made: dict = {}
+        """(loop that instructions leave last, type and shape of what they make, names) -> (buffer, its instructions), of what moves."""
+        self.moving: set = set()
+        """Buffers of `made`."""
         self.alike: dict = {}
         """buffer -> another one that is made in the same way in front of the same loop, and stands in its place"""
 
@@ -62,13 +64,17 @@ class _Invariants:
     def note(self, makers: list[Instr], loop: Loop) -> None:
         """What instructions that move make is made once, if others do the same."""
         made = _made_by(makers[0])
-        for buffer, others, place in self.made:
-            if place is loop and len(others) == len(makers) and dtype_of(buffer) == dtype_of(made) and structural_equal(buffer.ty, made.ty):
-                known = {**self.alike, made: buffer}
-                if all(structural_equal(substitute(m.stmt, known), substitute(o.stmt, self.alike)) for m, o in zip(makers, others)):
-                    self.alike[made] = buffer
-                    return
-        self.made.append((made, makers, loop))
+        known = dict(self.alike)
+        same = self.made.setdefault((loop, dtype_of(made), tuple(map(const_int, made.ty.shape)), tuple(m.name for m in makers)), [])
+        for buffer, others in same:
+            known[made] = buffer
+            if structural_equal(buffer.ty, made.ty) and all(
+                structural_equal(substitute(m.stmt, known), substitute(o.stmt, self.alike)) for m, o in zip(makers, others)
+            ):
+                self.alike[made] = buffer
+                return
+        same.append((made, makers))
+        self.moving.add(made)
 
     def makers(self, instr: Instr) -> list[Instr] | None:
         """The instructions that write to the destination of `instr`: vector instructions of one block, in front of all that only read
@@ -100,8 +106,11 @@ class _Invariants:
     def is_small(self, makers: list[Instr]) -> bool:
         """True for little that is made of nothing else than what moves, too: in front of a branch, others may have no value yet."""
         made = _made_by(makers[0])
-        moving = {made, *(buffer for buffer, *_ in self.made), *self.alike}
-        if any(a.read and a.buffer not in moving for m in makers for a in m.accesses):
+        if any(
+            a.read and a.buffer not in self.moving and a.buffer not in self.alike and not a.buffer.same_as(made)
+            for m in makers
+            for a in m.accesses
+        ):
             return False
         return math.prod(map(const_int, made.ty.shape)) * itemsize(dtype_of(made)) <= SMALL_BYTES
 
@@ -150,14 +159,16 @@ class _Hoist(StmtMutator):
     """targets: (instruction, loop in front of which it goes, None if it goes altogether)."""
 
     def __init__(self, targets: list[tuple[Stmt, Stmt | None]]):
-        self.targets = targets
+        self.gone = {instr for instr, _ in targets}
+        self.in_front: dict = {}
+        for instr, loop in targets:
+            self.in_front.setdefault(loop, []).append(instr)
 
     def visit_For(self, s: For):
-        here = [instr for instr, loop in self.targets if loop is not None and loop.same_as(s)]
-        return [*here, self.generic(s)]
+        return [*self.in_front.get(s, ()), self.generic(s)]
 
     def visit_Evaluate(self, s: Evaluate):
-        return None if any(s.same_as(instr) for instr, _ in self.targets) else s
+        return None if s in self.gone else s
 
 
 __all__ = ["hoist_invariants"]

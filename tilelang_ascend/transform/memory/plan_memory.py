@@ -18,7 +18,9 @@ addresses.
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from ...analysis.dependence.build_program import build_program
 from ...analysis.dependence.liveness import LiveBuffer, Ranges, live_buffers, meet
@@ -77,18 +79,31 @@ LIFETIMES = (_always, lambda b: b.wide, _inner, _without_gaps, lambda b: b.tight
 """Ranges in which a buffer keeps its address to itself, in the order in which they are tried."""
 
 
+def _least(buffers: list[LiveBuffer], lifetime) -> int:
+    """Bytes without which buffers have no place: those of what lives at the same instruction."""
+    changes: dict[int, int] = {}
+    for b in buffers:
+        for first, last in lifetime(b):
+            changes[first] = changes.get(first, 0) + b.total_bytes
+            changes[last + 1] = changes.get(last + 1, 0) - b.total_bytes
+    return max(accumulate(n for _, n in sorted(changes.items())), default=0)
+
+
 def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip) -> tuple[dict, int]:
     """(addresses in one memory, bytes it takes to pack them); the last attempt is returned even when it does not fit."""
     capacity, alignment = chip.capacity_bytes(space), chip.memories[space].alignment_bytes
     phases = bank_phases(buffers, program, chip) if space is Space.UB else {}
     banks = _Banks(chip.ub_banks.groups * chip.ub_banks.bank_bytes, capacity, bank_rivals(program, phases)) if phases else None
-    if banks is not None and LIFETIMES[0] is _always:
+    if banks is not None and LIFETIMES[0] is _always and _least(buffers, _always) <= capacity:
         placed = _pack(buffers, _always, alignment, phases, banks)
         if _peak(buffers, placed) <= capacity:
             return placed, _peak(buffers, _pack(buffers, _inner, alignment, {}))
     placed: dict = {}
     for lifetime in LIFETIMES:
-        for preferred in (phases, {}) if phases else ({},):
+        hopeless = _least(buffers, lifetime) > capacity
+        if hopeless and lifetime is not LIFETIMES[-1]:
+            continue
+        for preferred in (phases, {}) if phases and not hopeless else ({},):
             placed = _pack(buffers, lifetime, alignment, preferred)
             if (peak := _peak(buffers, placed)) <= capacity:
                 return _least_waits(buffers, placed, lifetime, alignment, preferred, capacity, banks), peak
@@ -196,10 +211,10 @@ def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, ban
     taken: list[tuple[int, int, Ranges]] = []  # by address
     for b in _large_first(buffers):
         mine = lifetime(b)
-        busy = [(start, end) for start, end, ranges in taken if meet(ranges, mine)]
         place = phases.get(b.buffer, (alignment, 0))
-        address = _first_fit(b, 0, busy, *place)
+        address = _first_fit(b, 0, ((start, end) for start, end, ranges in taken if meet(ranges, mine)), *place)
         if banks is not None and b.buffer in banks.rivals:
+            busy = [(start, end) for start, end, ranges in taken if meet(ranges, mine)]
             starts = [_first_fit(b, low, busy, *place) for low in range(banks.nbytes, banks.capacity, banks.nbytes)]
             inside = [address, *(a for a in starts if a + b.total_bytes <= banks.capacity)]
             address = min(inside, key=lambda a: (banks.cost(b, a, placed, done), a))
@@ -209,7 +224,7 @@ def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, ban
     return placed
 
 
-def _first_fit(b: LiveBuffer, low: int, busy: list[tuple[int, int]], period: int, offset: int) -> int:
+def _first_fit(b: LiveBuffer, low: int, busy: Iterable[tuple[int, int]], period: int, offset: int) -> int:
     """The first address from `low` on that is `offset` modulo `period` and free."""
     address, size = _up(low, period, offset), b.total_bytes
     for start, end in busy:
