@@ -17,24 +17,29 @@ def integers(low, high, shape, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 127, 300])
 class TestIndices:
+    @pytest.mark.one_in(3)
     def test_reversed(self, n, dtype):
         x = integers(-99, 99, n, dtype)
         check(k.reversed_copy(n, dtype=dtype), {"X": x, "Y": untouched(n, dtype)}, {"Y": x[::-1]})
 
+    @pytest.mark.one_in(3)
     def test_strided_load(self, n, dtype):
         x = integers(-99, 99, 2 * n + 1, dtype)
         check(k.every_other(n, dtype=dtype), {"X": x, "Y": untouched(n, dtype)}, {"Y": x[1::2]})
 
+    @pytest.mark.one_in(3)
     def test_strided_store(self, n, dtype):
         x, y = integers(-99, 99, n, dtype), untouched(3 * n, dtype)
         want = y.copy()
         want[::3] = x
         check(k.spread(n, dtype=dtype), {"X": x, "Y": y}, {"Y": want})
 
+    @pytest.mark.one_in(3)
     def test_gather(self, n, dtype):
         x, index = integers(-99, 99, 50, dtype), integers(0, 50, n, "int32")
         check(k.gather(n, 50, dtype=dtype), {"X": x, "Index": index, "Y": untouched(n, dtype)}, {"Y": x[index]})
 
+    @pytest.mark.one_in(3)
     def test_scatter(self, n, dtype):
         x, index, y = integers(-99, 99, n, dtype), RNG.permutation(400)[:n].astype(np.int32), untouched(400, dtype)
         want = y.copy()
@@ -160,6 +165,7 @@ def test_atomic_accumulation_of_a_split_k_gemm():
     check(k.split_k_gemm(50, 70, 256, 4), {"A": a, "B": b, "C": c}, {"C": want})
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 31, 32, 33, 40])
 def test_p3_masked_store_writes_the_valid_lanes_only(n):
     x, y = RNG.random(40, dtype=np.float32), untouched(40, "float32")

@@ -74,13 +74,14 @@ def test_k45_split_and_concat(m, left, right, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_k45_expand_along_any_axes(axes, dtype):
     shape = (5, 12, 33)
     x = integers(-99, 99, [1 if a in axes else n for a, n in enumerate(shape)], dtype)
     check(k.broadcast_axes(shape, axes, dtype), {"X": x, "Y": untouched(shape, dtype)}, {"Y": np.broadcast_to(x, shape)})
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("parts,n", [((16, 16, 32), 64), ((3, 1, 9), 37)])
 def test_k45_split_and_concat_of_three_along_rows(parts, n, dtype):
@@ -136,7 +137,7 @@ def test_k48_top_k_by_a_bitonic_network(shape):
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "bfloat16", "int16"])
 @pytest.mark.parametrize("form", ["tile", "element"])
 @pytest.mark.parametrize("shape", small_and_large(((8, 64), (7, 100), (60, 33)), ((8, 1024),)))
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_k49_atomic_add_of_rows(shape, form, dtype):
     x, y = integers(-2, 3, shape, dtype), integers(-2, 3, shape[1], dtype)
     want = ref.wide(y) + ref.wide(x).sum(0)

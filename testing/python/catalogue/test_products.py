@@ -54,6 +54,7 @@ def test_k30_matmul_in_blocks(shape, chip):
     check(program, {"A": a, "B": b, "C": untouched((m, n), "float32")}, {"C": ref.wide(a) @ ref.wide(b)}, sums(inner), text=False)
 
 
+@pytest.mark.one_in(3)
 @CHIPS
 @pytest.mark.parametrize("dtype, n", [("float32", 128), ("float16", 256), ("bfloat16", 256)])
 def test_k31_matmul_relu_cast(dtype, n, chip):

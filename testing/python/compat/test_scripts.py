@@ -20,6 +20,7 @@ def _all_checks(monkeypatch):
         monkeypatch.setenv(name, os.environ.get(name, ""))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "pytest_style"])
 def test_script(name, capfd):
     code = run(SCRIPTS / f"{name}.py")

@@ -27,6 +27,7 @@ def test_python_blocks(tmp_path):
     assert "GlobalTensor" in done.stdout and (tmp_path / "out/gemm_trace.json").exists()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("python")])
 def test_commands(command, tmp_path):
     words = shlex.split(command)

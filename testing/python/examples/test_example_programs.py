@@ -36,6 +36,7 @@ def arrays(artifact):
     return out
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path, args", RUNS, ids=[Path(p).stem for p, _ in RUNS])
 def test_both_roads_agree_and_every_flag_is_needed(path, args, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

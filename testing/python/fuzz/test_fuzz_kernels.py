@@ -52,7 +52,7 @@ def check_part(seeds) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_random_kernels(part):
     check_part(SEEDS[part * len(SEEDS) // PARTS : (part + 1) * len(SEEDS) // PARTS])
 
@@ -161,6 +161,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_wrong_code_is_found(name, monkeypatch):
     fault, kind = FAULTS[name]
@@ -204,6 +205,7 @@ MISREADINGS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("tag", MISREADINGS)
 def test_a_reference_that_means_something_else_is_noticed(tag, monkeypatch):
     MISREADINGS[tag](monkeypatch.setattr)

@@ -28,7 +28,7 @@ def _no_cache(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_random_programs(seed):
     case, text = generate(seed), seed % TEXT_EVERY == 0
     failure = run(case, text).failure

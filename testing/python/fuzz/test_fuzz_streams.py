@@ -20,6 +20,7 @@ import sync_kernels as K
 
 
 # 103, 170: conditions that leave loops; 135: a loop the machine divides; 244: a flag that stays one too many once loops have taken over others
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", [0, 1, 103, 170, 244])
 def test_streams_mean_what_numpy_says(seed, monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")

@@ -98,6 +98,7 @@ def f16_(x):
     return np.float16(x)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_elements(name):
     source, target, body, numpy = ELEMENTS[name]
@@ -366,6 +367,7 @@ def reducer(a, b):
     T.finalize_reducer(acc, b)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", TILES)
 def test_tiles(name):
     shape_a, shape_b, want, dtype, out, body, factor = TILES[name]
@@ -812,6 +814,7 @@ def test_slices_whose_end_wraps():
     check(main, {"A": a, "X": x, "Y": zeros((8, 16), i32)}, {"Y": np.stack([_sliced(x, c, 16) for c in a.tolist()])})
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "first, last", [("uint32", "uint32"), ("int64", i32), ("int64", "int64"), (i32, "int64"), ("uint64", "uint64"), ("uint32", i32)]
 )

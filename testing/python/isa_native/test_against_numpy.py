@@ -57,6 +57,7 @@ def assert_same_memory(expected, actual, space, dtype, offset, ulp):
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("generation", GENERATIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_random_calls(name, generation):

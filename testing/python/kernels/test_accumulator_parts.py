@@ -94,6 +94,7 @@ ALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", ALL[::47], ids=str)
 def test_parts(case):
     check(*case, text=True)

@@ -120,14 +120,14 @@ def check(case, kernel, entries, seeds):
 
 @pytest.mark.parametrize("dtype, chip", [x if x in QUICK_WAYS else pytest.param(*x, marks=pytest.mark.slow) for x in WAYS])
 @pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_values_in_any_order_of_transfers(name, dtype, chip):
     check(*built(name, dtype, chip), SEEDS)
 
 
 @pytest.mark.parametrize("dtype, chip", [("float16", "a2"), pytest.param("bfloat16", "a5", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ONE_ROW)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_one_row(name, dtype, chip):
     case = case_of(ONE_ROW, name, dtype=dtype)
     kernel = tilelang.compile(case[0], target=chip)
@@ -146,7 +146,7 @@ def needless_flags(case, kernel, entries):
 
 @pytest.mark.parametrize("chip", ["a2", pytest.param("a5", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_every_flag_is_needed(name, chip):
     assert needless_flags(*built(name, "float16", chip)) == []
 

@@ -285,7 +285,7 @@ def in_place(kind):
 
 @pytest.mark.parametrize("kind", ["extent", "accumulated over an extent", "two nests", "neighbours", "chosen", "data", "not", "variable"])
 @pytest.mark.parametrize("n", [STEP, 33])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_blocks_do_not_load_what_other_blocks_write(kind, n):
     rng = np.random.default_rng(4)
     x, a = (rng.integers(-4, 5, STEP * BLOCKS).astype(np.float32) for _ in range(2))

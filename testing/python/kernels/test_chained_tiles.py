@@ -136,7 +136,7 @@ def check(out, tiles, trips, variant=""):
 
 
 @pytest.mark.parametrize("tiles, trips", [(3, 2), (4, 3), (7, 4), (6, 5), (3, 6), (4, 7), (4, 1), (2, 4)])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_tiles_of_a_core(two_cores, tiles, trips):
     """One to four tiles a core, as many on both of them or not, of any number of iterations."""
     func = kernel(tiles, trips)

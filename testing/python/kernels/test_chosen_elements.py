@@ -143,6 +143,7 @@ PLACES_NUMPY = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("place, width, guarded", [(p, w, (k + n) % 2 == 0) for k, p in enumerate(PLACES) for n, w in enumerate((1, 8))])
 def test_arithmetic_that_leaves_a_tensor_loaded_whole(place, width, guarded):
     """What is outside reads zero, though no single transfer ends there; under a bound of the store, nothing outside is read at all."""

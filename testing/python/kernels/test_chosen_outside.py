@@ -124,7 +124,7 @@ def numbers(shape, dtype):
 
 
 @pytest.mark.parametrize("form, rows, width, dtype, index", matrix(LOADS, SHAPES))
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_loads(form, rows, width, dtype, index):
     if form == "serial" and width > 16:
         width = 16
@@ -370,6 +370,7 @@ OTHERS = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", OTHERS)
 def test_other_forms(form):
     """Every stage means what the one before it does, with the smallest and the largest numbers among the places."""

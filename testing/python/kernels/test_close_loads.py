@@ -46,6 +46,7 @@ def together(kernel) -> bool:
     return "DataCopyExtParams{1, " in transfers(kernel)[0]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("target", ["a2", "a3", "a5"])
 @pytest.mark.parametrize("dtype, heads", [("float32", 8), ("float32", 48), ("float16", 48), ("int32", 16), ("int8", 32), ("int64", 4)])
 def test_values(target, dtype, heads):
@@ -159,6 +160,7 @@ def beside_narrow_tiles(seq, heads, rows, wide):
     return kernel
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("heads", [8, 16, 24, 32, 56, 64])
 def test_rows_that_are_padded(heads):
     seq, rows, wide = 64, 32, 48

@@ -159,6 +159,7 @@ ONLY_BLOCKS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ONLY_BLOCKS)
 def test_what_only_blocks_know_stays_in_blocks(name):
     epilogue, expected = ONLY_BLOCKS[name]

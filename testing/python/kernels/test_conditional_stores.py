@@ -347,6 +347,7 @@ def test_stores_that_fill_rows_together(guarded):
     assert slow_warnings(kernel) == 0
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("blocks", [1, 4])
 @pytest.mark.parametrize("step, first, second", [(2, 1, 0), (4, 3, 1), (3, 0, 2), (5, 0, 9)])
 def test_stores_with_gaps_in_one_row(step, first, second, blocks):
@@ -478,6 +479,7 @@ SELECTIONS = {
 """What block b updates of a (8, 40) tensor; True if these are whole rows."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", SELECTIONS)
 def test_updates_in_place_load_what_they_store(kind):
     """The elements between are those of blocks that are storing to them."""

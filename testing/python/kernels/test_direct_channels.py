@@ -81,7 +81,7 @@ def check(kernel, m, n, k, dtype, scale=1 / 8, **how):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e4m3fn", "int8"])
 @pytest.mark.parametrize("m,n,k", [(32, 32, 32), (64, 96, 32), (128, 64, 64)])
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_there_and_back(m, n, k, dtype):
     kernel = there_and_back(m, n, k, dtype)
     found = crossings(kernel)
@@ -89,6 +89,7 @@ def test_there_and_back(m, n, k, dtype):
     check(kernel, m, n, k, dtype, text=m == 32)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "m,n,ways",
     [
@@ -160,7 +161,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_steps_of_a_loop(name):
     body, trips, n, blocks = STEPS[name]
     kernel, given = skew.kernel(body, trips, "a5"), skew.data(trips)
@@ -209,6 +210,7 @@ def test_tiles_that_share_memory_with_what_the_cube_core_writes():
     assert (abs(out["Y"] - y) <= 2.0**-11 * magnitude + 1e-6).all()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("stages", [1, 2, 4, 8])
 def test_weights_have_as_many_places_as_steps_are_under_way(stages):
     """Not as many as stages: a step whose weights are in L1 still is not overtaken."""

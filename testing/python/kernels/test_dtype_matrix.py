@@ -68,7 +68,7 @@ QUICK_ON_A5 = ("float32", "bfloat16", "int16", "float8_e4m3fn")
         *(pytest.param(dtype, "a5", marks=[] if dtype in QUICK_ON_A5 else pytest.mark.slow) for dtype in cases.ALL),
     ],
 )
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_operations(dtype, chip):
     table = [c for c in cases.CASES if dtype in c.dtypes]
     wrong = []
@@ -138,7 +138,7 @@ def converted(x, target):
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("source", cases.ALL)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_conversions(source, chip):
     targets = [t for t in cases.ALL if t != source]
     x = cases.values(source, N, 3)

@@ -46,7 +46,7 @@ FOLDED = {
 
 @pytest.mark.parametrize("case", FOLDED)
 @pytest.mark.parametrize("base", [2, 10])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_a_factor_of_products_costs_nothing(case, base):
     kernel = kernel_of(FOLDED[case], T.exp2 if base == 2 else T.exp10)
     assert "ShiftLeft" not in kernel.get_kernel_source()
@@ -83,6 +83,7 @@ EXACT = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", EXACT)
 def test_powers_of_exact_exponents_are_exact(case):
     argument, exponent = EXACT[case]

@@ -219,6 +219,7 @@ PLACES = {
 }
 
 
+@pytest.mark.one_in(3)
 @covering.product({"what": PLACES, "to": ["tile", "tensor"], "dtype": [*FORMATS, "float8_e8m0fnu"], "target": TARGETS})
 def test_rows_that_data_chooses_are_given_bits(what, to, dtype, target):
     value = PLACES[what]

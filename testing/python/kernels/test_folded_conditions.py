@@ -94,6 +94,7 @@ def choices(func) -> int:
     return len(found)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("choice", CHOICES)
 def test_choices(choice):
     value, reference, left = CHOICES[choice]
@@ -256,7 +257,7 @@ OPERATORS = (lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda
 
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "int16", "int32", "int64", "float32"])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_comparisons_with_itself(dtype, chip):
     """Of an argument, a variable, an element, what is computed of them, in branches, choices, numbers and jumps: the text of none is a tautology.
     NaN is not itself."""

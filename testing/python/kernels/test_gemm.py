@@ -41,7 +41,7 @@ def check(kernel, m, n, k, dtype="float16", out="float16", trans_a=False, trans_
         for (i, m), (j, n) in itertools.product(enumerate(SIZES), enumerate(SIZES))
     ],
 )
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_all_sizes(m, n):
     for k in SIZES:
         check(programs.matmul(m, n, k, 64, 64, 32), m, n, k)
@@ -56,7 +56,7 @@ def test_dtypes(dtype, out, m, n, k):
 
 @pytest.mark.parametrize("trans_a,trans_b", [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("m,n,k", [(128, 128, 128), (100, 129, 17), (1, 17, 129), (15, 100, 1)])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_transposed(trans_a, trans_b, m, n, k):
     kernel = programs.matmul(m, n, k, 64, 64, 32, trans_A=trans_a, trans_B=trans_b)
     check(kernel, m, n, k, trans_a=trans_a, trans_b=trans_b, text=True)
@@ -70,6 +70,7 @@ def test_int8(trans_b, m, n, k):
     check(kernel, m, n, k, "int8", "int32", trans_b=trans_b, text=True)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("block_m,block_n,block_k", [(128, 256, 64), (16, 16, 16), (128, 128, 128), (256, 128, 32), (48, 80, 96)])
 def test_tiles(block_m, block_n, block_k):
     check(programs.matmul(300, 310, 200, block_m, block_n, block_k), 300, 310, 200, text=True)

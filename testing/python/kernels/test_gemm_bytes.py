@@ -38,6 +38,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_products_of_bytes(case):
     dtype, ta, tb, m, n, k, _ = case

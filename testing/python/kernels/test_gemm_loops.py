@@ -33,13 +33,14 @@ def check(case, text=False):
     np.testing.assert_array_equal(out["C"], want)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("choice", CHOSEN, ids=lambda choice: str(gemm_loops.Case(**choice)))
 def test_chosen(choice):
     check(gemm_loops.Case(**choice), text=True)
 
 
 @pytest.mark.parametrize("case", gemm_loops.cases(16, seed=7), ids=str)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_drawn(case):
     _holds_or_says_why(case)
 

@@ -50,6 +50,7 @@ FLAGS = {"float16": ((0, 0), (0, 1), (1, 0), (1, 1)), "float32": ((0, 0), (0, 1)
 """Transposed operands the loads of both chips know."""
 
 
+@pytest.mark.one_in(3)
 @covering.product({"part": [(0, 24), (16, 40), (0, 5), (32, 64), (8, 24), (3, 19), (32, 33)], "dtype": FLAGS, "chip": ["a2", "a5"]})
 def test_a_part_of_k_does_not_take_in_what_lies_behind_it(chip, dtype, part):
     for ta, tb in FLAGS[dtype]:
@@ -73,7 +74,7 @@ SIZES = [(32, 48, 1), (1, 48, 1), (32, 1, 1), (1, 1, 1), (1, 1, 16), (17, 1, 3),
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: "x".join(map(str, s)))
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_products_of_single_rows_and_columns(size, dtype):
     m, n, k = size
     for chip, tb in (("a2", 0), ("a2", 1), ("a5", 0)):

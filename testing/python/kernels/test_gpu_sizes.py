@@ -164,6 +164,7 @@ SIZES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", SIZES)
 def test_values(name):
     kernel, expected = SIZES[name]

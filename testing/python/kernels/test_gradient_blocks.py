@@ -152,7 +152,7 @@ WHOLE = ("doubled", "narrow", "stored", "started")
 
 
 @pytest.mark.parametrize("variant", IN_PARTS + WHOLE)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_blocks_whose_sums_fill_l0c(variant):
     """Parts of the rows are blocks, if all of what they add is added; what is rounded, or stored, in between is the sum over all rows."""
     notes = check(FULL, variant, text=variant in ("", "kept"))
@@ -162,7 +162,7 @@ def test_blocks_whose_sums_fill_l0c(variant):
 @pytest.mark.parametrize(
     "variant", ("", "two tensors", "masked", "numbered", "kept", "tile", "run time", "causal", "one place", "left early") + WHOLE
 )
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_longer_steps(variant):
     """Where there is room, steps are longer if every key adds to elements of its own, and what it adds is made of nothing that steps change."""
     notes = check(SMALL, variant, text=variant == "")
@@ -171,7 +171,7 @@ def test_longer_steps(variant):
 
 
 @pytest.mark.parametrize("variant", IN_PARTS + WHOLE)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_shorter_steps(variant):
     notes = check(LARGE, variant, text=variant == "")
     assert ("worked on as" in notes) == (variant in ("", "two tensors", "masked", "tile", "two sums", "started", "causal")), notes
@@ -179,7 +179,7 @@ def test_shorter_steps(variant):
 
 @pytest.mark.parametrize("chip", ["a3", "a5"])
 @pytest.mark.parametrize("sizes", [FULL, SMALL, LARGE, (512, 32, 128, 2, 3), (128, 256, 64, 2, 2)], ids=str)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_other_chips_and_sizes(sizes, chip):
     check(sizes, chip=chip)
 
@@ -188,7 +188,7 @@ def test_other_chips_and_sizes(sizes, chip):
     "sizes", [(256, 16, 128, 3, 1), (32, 16, 32, 5, 7), (32, 16, 32, 2, 13), (64, 128, 128, 1, 1), (128, 128, 128, 2, 2)], ids=str
 )
 @pytest.mark.parametrize("variant", ["", "masked"])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_numbers_of_steps(sizes, variant):
     check(sizes, variant)
 

@@ -260,6 +260,7 @@ LONG_OPERATIONS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", LONG_OPERATIONS)
 def test_a5_has_instructions_for_lanes_of_64_bits(name, no_scalar_loops):
     """In tiles, in rows that start anywhere, with parts that are broadcast, and next to conditions."""

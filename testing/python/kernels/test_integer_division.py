@@ -129,7 +129,7 @@ def test_the_most_negative_number_by_minus_one(dtype):
 
 @pytest.mark.parametrize("build", [serial, lanes])
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int8", "int64"])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_amounts_beyond_the_width(build, dtype):
     """On the simulator and in the emitted text."""
     kind = np.dtype(dtype)

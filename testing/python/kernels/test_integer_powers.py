@@ -65,7 +65,7 @@ def operands(dtype, least=None):
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("build", [nest, elements])
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_powers_are_exact(build, dtype, chip):
     result = dtype if np.dtype(dtype).itemsize > 2 else "int32"
     a, b = operands(dtype)
@@ -89,7 +89,7 @@ def test_powers_are_exact(build, dtype, chip):
     ],
     ids=["three", "two", "minus-two", "nineteen", "large", "wide", "chosen", "narrow"],
 )
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_powers_of_constants(build, op, reference):
     rng = np.random.default_rng(3)
     a, b = rng.integers(-40, 40, N).astype("int32"), rng.integers(-4, 40, N).astype("int32")

@@ -117,7 +117,7 @@ APART = ("own keys", "causal", "chosen", "numbered", "quantised", "sums of colum
 
 
 @pytest.mark.parametrize("variant", JOINED + APART)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_what_else_blocks_do(two_cores, variant):
     """Every stage means what the source says; what cannot be divided again is not joined."""
     tiles, trips = 6, 6

@@ -217,6 +217,7 @@ def a_choice_of_elements():
 CASES = [a_condition, a_choice_of_elements, a_nest, a_copy, names, a_loop, a_length_known_when_it_runs, elements, a_choice]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", CASES)
 def test_indices_are_numbers_without_end(case, flat):
     y = np.zeros((BLOCKS, LANES), np.int8)

@@ -51,7 +51,7 @@ def check(form, rows, columns, unit, dtype, value, ends, **how):
 
 @pytest.mark.parametrize("form", CHOICES)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_forms(form, dtype):
     """None, some, and all columns; ends in front of the tile and behind it."""
     text = check(form, 8, 256, 64, dtype, -np.inf, (-2, 1, 3, 4, 9, 0))
@@ -63,6 +63,7 @@ def test_other_dtypes(dtype):
     check("less", 8, 128, 32, dtype, 7, (0, 1, 3, 4))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "rows, columns, unit", [(1, 512, 128), (5, 96, 32), (20, 128, 16), (255, 64, 16), (300, 64, 16), (3, 64, 8), (4, 100, 20), (6, 64, 1)]
 )

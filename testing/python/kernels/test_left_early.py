@@ -114,6 +114,7 @@ def expected(kind, A, M):
     return C
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["continue", "break", "while", "no trips", "branch", "carried", "versions", "one of two", "inner loop"])
 def test_a_tile_keeps_what_it_had(kind):
     kernel, rng = tiles(kind), np.random.default_rng(0)
@@ -161,6 +162,7 @@ def both_cores(kind):
     return tilelang.compile(main)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["before", "between", "break between", "between and back", "after"])
 def test_flags_between_the_cores(kind):
     kernel, rng = both_cores(kind), np.random.default_rng(0)
@@ -332,6 +334,7 @@ def cores_together(kind, A, M):
     return s + c
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", JUMPS)
 def test_jumps_around_which_no_flag_keeps_the_cores_in_step(kind):
     kernel, rng = cores_apart(kind), np.random.default_rng(0)

@@ -153,7 +153,7 @@ QUICK_ADDITIONS = ("float16", "float32", "int8")
     "source, clear",
     [(s, True) for s in REDUCTIONS] + [pytest.param(s, False, marks=[] if s in QUICK_ADDITIONS else pytest.mark.slow) for s in REDUCTIONS],
 )
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_every_reduction(source, clear, small_ub):
     of = numpy_dtype(source)
     n = 110000 // of.itemsize
@@ -190,6 +190,7 @@ def test_every_reduction(source, clear, small_ub):
         assert abs(float(got) - float(want)) <= step * np.abs(x.astype(np.float64)).sum(), (kind, result, got, want)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("source", ["int8", "uint8", "int16", "int32"])
 def test_integers_as_floats(source, small_ub):
     """Sums of small integers are whole before they are rounded, those of int32 are float32 (docs/numbers.md); the largest and smallest, of which rounding keeps the
@@ -225,6 +226,7 @@ def test_integers_as_floats(source, small_ub):
     np.testing.assert_array_equal(got, np.array(want, np.float32))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("source", ["bool", "int8", F16, F32])
 def test_flags_beside_what_was_known(source, small_ub):
     small_ub(49152)
@@ -473,7 +475,7 @@ def scanned(kind, x, dim, reverse, result):
     # Numbers of 64 bits are pairs of words, one after the other where they carry.
     [pytest.param(n, id="-".join(case), marks=pytest.mark.slow if "int64" in case else []) for n, case in enumerate(SCANS)],
 )
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_every_scan(case, small_ub):
     """Whole rows and columns, forwards and backwards, in parts that are not equal; numbers whose sums floats hold exactly."""
     (kind, source, result), chip = SCANS[case], "a5" if case % 3 == 2 else "a2"
@@ -600,6 +602,7 @@ PICKED = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("way, dtype, chip", PICKED)
 def test_an_element_chosen_by_data(way, dtype, chip, small_ub):
     """The logit of a label in a row that is worked on in parts: read into a variable, late, after it has been overwritten, or in a nest."""
@@ -683,6 +686,7 @@ def test_elements_picked_as_they_are(dtype, small_ub):
     assert dtype != F32 or np.signbit(out["Y"][0])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("way, chip", [("sum", "a2"), ("max", "a5"), ("atomic", "a2"), ("variable", "a2")])
 def test_nests_that_gather_along_a_row(way, chip, small_ub):
     """A nest reduces rows that are worked on in parts: each part goes on from what those before it have come to."""

@@ -37,6 +37,7 @@ def shifted_reference(a, b, shift_b, shift_c):
     return out
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shift_a, shift_b, shift_c", [(0, 0, 0), (5, 0, 0), (0, 7, 7), (16, 3, 3)])
 def test_columns_in_front_of_the_first_one(shift_a, shift_b, shift_c):
     rng = np.random.default_rng(0)
@@ -267,6 +268,7 @@ ROWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shift, store, width, cols, dtype, offsets", ROWS)
 def test_chosen_rows_that_begin_in_front(shift, store, width, cols, dtype, offsets):
     rng, n = np.random.default_rng(0), 15

@@ -22,6 +22,7 @@ FLOATS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_literals_a_narrow_float_does_not_hold_stay_what_they_are(dtype):
     literal, numbers = FLOATS[dtype]

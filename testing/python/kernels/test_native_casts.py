@@ -18,6 +18,7 @@ def numpy_dtype(name):
     return np.dtype(getattr(ml_dtypes, name) if name.startswith(("bfloat", "float8")) else name)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("source, dtype", CASES)
 def test_one_cast_where_there_is_one(source, dtype):
     n = 256 if numpy_dtype(source).itemsize == 1 else 2048
@@ -62,6 +63,7 @@ BFLOAT_OPERATIONS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", BFLOAT_OPERATIONS)
 def test_one_operation_of_bfloat16_is_one_instruction(name):
     """Where float32, rounded, is the same: not where a result that float32 has rounded is used again."""

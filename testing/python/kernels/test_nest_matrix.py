@@ -70,7 +70,7 @@ ON_TILES = [c for c in CASES if c[2] != SHAPES[-1] and nest_cases.on_tiles(nest_
 
 
 @pytest.mark.parametrize("name, dtype, shape, index", sample(CASES, 60))
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_some_nests(name, dtype, shape, index):
     one(name, dtype, shape, index)
 
@@ -82,7 +82,7 @@ def test_every_nest(name, dtype, shape, index):
 
 
 @pytest.mark.parametrize("name, dtype, shape, index", [("guarded_rows", "float32", (7, 13), "int32"), *sample(ON_TILES, 60)])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_some_nests_on_tiles(name, dtype, shape, index):
     one(name, dtype, shape, index, tiles=True)
 

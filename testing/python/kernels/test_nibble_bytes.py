@@ -116,6 +116,7 @@ def test_bytes_of_a_tile_are_numbers(dtype):
     np.testing.assert_array_equal(codes_in(out["C"]), changed)
 
 
+@pytest.mark.slow
 def test_numbers_of_a_tile_are_bytes_words_and_other_numbers():
     @T.prim_func
     def k(X: T.Tensor((8, 64), "int4"), B: T.Tensor((8, 32), "uint8"), W: T.Tensor((64,), "int32"), U: T.Tensor((8, 64), "int32"),
@@ -407,6 +408,7 @@ def test_blocks_that_store_nothing_leave_bytes_alone(condition):
     assert blocks_of(k) == ([4] if first else [1])
 
 
+@pytest.mark.slow
 def test_names_of_branches_place_what_nests_store():
     @T.prim_func
     def k(X: T.Tensor((16,), "int32"), P: T.Tensor((2,), "int32"), Y: T.Tensor((40,), "uint4")):
@@ -545,6 +547,7 @@ def test_blocks_whose_parts_meet_inside_of_bytes(width):
     assert blocks_of(k) == [4]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("first, count", [(0, 64), (3, 17), (4, 9), (5, 1), (2, 0)])
 def test_sizes_of_parts_are_known_at_run_time(first, count):
     @T.prim_func
@@ -567,6 +570,7 @@ def test_sizes_of_parts_are_known_at_run_time(first, count):
     np.testing.assert_array_equal(codes_in(out["Z"]), z)
 
 
+@pytest.mark.slow
 def test_shapes_and_parts_are_known_at_run_time():
     m, n = T.dynamic("m"), T.dynamic("n")
 
@@ -919,6 +923,7 @@ def test_pairs_are_updated_in_nests():
     np.testing.assert_array_equal(codes_in(out["Y"])[:65], y[:65])
 
 
+@pytest.mark.slow
 def test_tile_ops_work_on_tensors_and_products_end_in_4_bits():
     @T.prim_func
     def k(A: T.Tensor((16, 32), "int4"), B: T.Tensor((16, 32), "int4"), C: T.Tensor((16, 16), "int4"), F: T.Tensor((4, 64), "uint4"),
@@ -950,6 +955,7 @@ def test_tile_ops_work_on_tensors_and_products_end_in_4_bits():
     np.testing.assert_array_equal(out["S"], x.sum(1))
 
 
+@pytest.mark.slow
 def test_numbers_are_sorted_and_accumulated():
     @T.prim_func
     def k(X: T.Tensor((4, 64), "int4"), V: T.Tensor((4, 8), "int4"), I: T.Tensor((4, 8), "int32"), S: T.Tensor((4,), "int4"),
@@ -1014,6 +1020,7 @@ def test_a_kernel_with_cube_work_stores_halves_of_bytes():
     np.testing.assert_array_equal(codes_in(out["M"]), np.where(z.max(1) > 3, codes_of(z.max(1), "uint4"), m))
 
 
+@pytest.mark.slow
 def test_packed_weights_are_seen_in_a_pipeline():
     @T.prim_func
     def k(
@@ -1061,6 +1068,7 @@ def test_workspaces_hold_numbers_of_4_bits():
 # --- expressions
 
 
+@pytest.mark.slow
 def test_functions_of_float4_are_float32_and_what_rounds_stays():
     @T.prim_func
     def k(X: T.Tensor((64,), "float4_e2m1fn"), E: T.Tensor((64,), "float32"), A: T.Tensor((64,), "float4_e2m1fn"),
@@ -1113,6 +1121,7 @@ def test_codes_are_seen_as_other_numbers_of_4_bits():
 FLOAT4 = np.float32([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", ["rz", "ru", "rd", "rna"])
 def test_casts_to_float4_have_a_direction(mode):
     @T.prim_func

@@ -110,7 +110,7 @@ def _conversions():
 
 
 @pytest.mark.parametrize("dtype, source, target", _conversions())
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_numbers_are_rounded_or_wrap(dtype, source, target):
     """By elements, by a copy to a tile and by one to a tensor; kernels as Python agree."""
     n = 128
@@ -174,6 +174,7 @@ def test_arithmetic_is_wide_and_narrow_where_it_is_stored(dtype):
         np.testing.assert_array_equal(found["B"], whole if dtype == "float4_e2m1fn" else (whole & 5) + (whole >> 1) + ones)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "dtype, start, target", [("int4", 1, "a2"), ("float4_e2m1fn", 2, "a2"), ("int4", 7, "a5"), ("float4_e2m1fn", 7, "a5")]
 )
@@ -304,7 +305,7 @@ def factor(dtype, *shape):
 
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("a, b, c", PRODUCTS)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_products_are_exact_but_for_the_order_of_sums(a, b, c, target):
     m, n, k, transposed = 32, 64, 96, a != "int8"
     shape = (n, k) if transposed else (k, n)

@@ -554,7 +554,7 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("how", ["inline", "name", "variable"])
 @pytest.mark.parametrize("form", OUTSIDE)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_sums_that_wrapped_are_outside_of_tensors(form, how):
     """They counted as numbers without end, so that whatever was in front of a tensor was read, and stored to. The maximum of 0 and the least int32 is 0,
     whose negative is not the least of the negatives."""
@@ -727,6 +727,7 @@ def test_transfers_of_slices_that_end_before_they_begin():
     np.testing.assert_array_equal(out["Y"][:7], y[:7])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint64", "float32"])
 def test_magnitudes_of_large_uint64(dtype):
     """Their sum in the bits of the result: as int64, half of them were negative."""

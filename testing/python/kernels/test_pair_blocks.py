@@ -76,6 +76,7 @@ def paired(found) -> bool:
     return any(name == "pair_blocks" and text != before for (name, _), text, before in zip(found.stages[1:], texts[1:], texts))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", ["a2", "a3", "a5"])
 @pytest.mark.parametrize("heads, rows", [(8, 64), (4, 128), (2, 160)])
 def test_values(chip, heads, rows):

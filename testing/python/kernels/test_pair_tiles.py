@@ -117,6 +117,7 @@ def paired(found) -> bool:
     return any(name == "pair_tiles" and text != before for (name, _), text, before in zip(found.stages[1:], texts[1:], texts))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", ["a2", "a3", "a5"])
 @pytest.mark.parametrize("heads", [2, 4, 7])
 def test_recurrence(chip, heads):
@@ -152,6 +153,7 @@ def test_heads_with_steps_of_their_own(lengths):
     np.testing.assert_allclose(out["S"], s, rtol=4e-3, atol=4e-3)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("tiles", [8, 13])

@@ -51,6 +51,7 @@ def block_sparse(holds, place):
     return main
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("place", ["gm", "loaded", "filled"])
 @BOTH
 def test_blocks_of_a_product_are_skipped(name, place):

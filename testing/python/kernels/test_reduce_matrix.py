@@ -130,7 +130,7 @@ def check(shape, dim, dtype, clear, keep):
 
 
 @pytest.mark.parametrize("dtype, shape, dim, clear, keep", list(cases()))
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_reductions(dtype, shape, dim, clear, keep):
     text = check(shape, dim, dtype, clear, keep)
     narrow_column = keep and dim % len(shape) == len(shape) - 1 or shape[dim % len(shape)] == 1
@@ -203,7 +203,7 @@ WIDENED = [
 
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("source, target, kind", [*NARROWED, *WIDENED])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_integers_are_reduced_in_the_range_of_the_result_and_wrap(source, target, kind, dim):
     shape = (9, 17)
     out_shape = shape if kind == "cumsum" else (17,) if dim == 0 else (9,)
@@ -323,7 +323,7 @@ def test_sums_of_scans_have_the_range_of_the_result_and_become_integers_at_the_e
         ("bitxor", "int16", None),
     ],
 )
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_reducers_over_steps(op, dtype, replication):
     """Several T.Parallel nests, in a loop, accumulate into a row, a column and a single element."""
 

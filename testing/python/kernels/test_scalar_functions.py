@@ -83,6 +83,7 @@ def expected(kind, x, s):
     return y
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["variable", "condition", "bound", "index", "nested", "while", "parallel bound", "two parallel bounds"])
 def test_the_vector_unit_computes_them_for_the_scalar_unit(kind):
     x = np.array([0.5, 1.25, -2.25, 4, 7, 8, 9, 10], np.float32)

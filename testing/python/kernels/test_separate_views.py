@@ -123,6 +123,7 @@ def test_what_is_used_up_makes_room(step):
     run(func)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "step",
     [bits, only_a_half_again, from_the_step_before, after_a_step_that_ends_early, in_one_branch, elements_by_data],

@@ -28,7 +28,7 @@ def minus_zeros(dtype, *shape):
 @pytest.mark.parametrize("source, result", [("float32", "float32"), ("float16", "float16"), ("bfloat16", "float32")])
 @pytest.mark.parametrize("rows, n", [(1, 8), (3, 40), (2, 256)])
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_scans(rows, n, source, result, reverse):
     """The first element of a scan is that of the row, as in NumPy."""
 
@@ -73,7 +73,7 @@ WAYS = ("one each", "several each", "at data", "on chip", "+", "-", "in a loop")
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype, chip", [("float32", "a2"), ("float32", "a5"), ("float16", "a2"), ("bfloat16", "a2")])
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_where_nothing_is_added(way, dtype, chip):
     n = 32
 

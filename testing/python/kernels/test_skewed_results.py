@@ -79,7 +79,7 @@ def test_a_chain_of_two_products(two_cores, tiles, trips):
 
 @pytest.mark.parametrize("how, late", [("run time", True), ("left early", False), ("in front", False)])
 @pytest.mark.parametrize("n", [0, 1, 2, 6])
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_other_chains(two_cores, how, late, n):
     """Of a number of steps known at run time, left early, and whose result the next step begins with."""
     assert bool(skewed_loops(check_chain(3, 6, n, how))) == late
@@ -126,6 +126,7 @@ def states(tiles, trips, steps="constant"):
     return k
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "tiles, trips, steps, n",
     [(1, 5, "constant", 0), (5, 4, "constant", 0), (3, 5, "run time", 0), (3, 5, "run time", 1), (3, 5, "run time", 5)],

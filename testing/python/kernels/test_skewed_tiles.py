@@ -122,7 +122,7 @@ def check(out, tiles, trips, steps="constant", variant=""):
 
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("tiles, trips", [(2, 3), (3, 2), (4, 4), (7, 3), (6, 6)])
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_tiles_of_a_core(two_cores, tiles, trips, steps):
     """One to four tiles a core, of any number of steps, none among them."""
     func = kernel(tiles, trips, steps)

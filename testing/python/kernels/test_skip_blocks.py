@@ -94,6 +94,7 @@ def expected(a, ends, store):
     return y, z
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "store, skips",
     [(rows, True), (named_rows, True), (updates, True), (two_tensors, True), (totals, False), (from_the_end, False)],

@@ -118,7 +118,7 @@ def skipped(func, chip="a2") -> bool:
 
 
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_masks(mask):
     given, func = tensors(), scores(mask)
     got = strict.run(tilelang.compile(func), given)["Y"]
@@ -185,7 +185,7 @@ BEHIND = {
 
 @pytest.mark.parametrize("between", ["", "seen"])
 @pytest.mark.parametrize("mask", BEHIND)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_masks_behind_products(mask, between):
     at, reference, known = BEHIND[mask]
 

@@ -74,6 +74,7 @@ def check(out, x, descending, k=None):
     assert out["Y"].tobytes() == values.tobytes(), "the values are not bit by bit those of the input"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "rows, width, dtype, descending, block, text",
     [

@@ -301,7 +301,7 @@ def test_reductions_of_tensors_go_from_part_to_part(small_ub, kind, shape, dim, 
         ("cumsum", (5001,), 0, "int8", I32),
     ],
 )
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_scans_of_tensors_go_from_part_to_part(small_ub, kind, shape, dim, dtype, result, backwards):
     in_place = dtype == result and len(shape) == 2
 
@@ -339,6 +339,7 @@ def test_tiles_whose_updates_memory_has_no_transfer_for(small_ub):
         tilelang.compile(counted)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "kind, shape, dim, dtype, result, clear",
     [

@@ -66,6 +66,7 @@ CASES = [("serial", "all", 0, 0), ("run time", "all", 1, 1), ("pipelined", "all"
 CASES += [("pipelined", "c", 0, 0)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_planes(case):
     _, _, ta, tb = case

@@ -91,7 +91,7 @@ def expected(kind, c, d, n):
 
 @pytest.mark.parametrize("n", [0, 3])
 @pytest.mark.parametrize("kind", ["break", "continue", "branch", "counted", "again", "plain"])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_elements_of_a_product_decide(kind, n):
     rng = np.random.default_rng(5)
     a, b = rng.integers(-2, 3, (N, N)).astype(np.float16), rng.integers(-1, 2, (N, N)).astype(np.float16)

@@ -169,11 +169,12 @@ def check(places, dtype, memory, text=False):
 
 @pytest.mark.parametrize("memory", ["tile", "gm"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_elements_of_every_dtype(dtype, memory):
     check(PLACES, dtype, memory)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: p.__name__)
 def test_elements_in_every_place(place):
     check([place], "bfloat16", "tile", text=True)

@@ -283,6 +283,7 @@ def variable_rows(rows, part):
     return kernel
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("rows, part", [(64, "tile"), (64, "accumulator"), (128, "tile"), (48, "tile")])
 def test_as_many_rows_as_run_time_tells_are_divided(rows, part):
     compiled = tilelang.compile(variable_rows(rows, part))

@@ -91,7 +91,7 @@ def binary(operation, kind, number):
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("kind", ["tiles", "rows", "number", "parameter", "lanes"])
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_operations(target, kind, name, no_scalar_loops):
     build, expected = OPERATIONS[name]
     number = NUMBERS[list(OPERATIONS).index(name) % len(NUMBERS)]
@@ -140,7 +140,7 @@ def test_shifts_and_powers_of_two(target, amount, no_scalar_loops):
 
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool"])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_conversions(target, dtype, no_scalar_loops):
     """Narrower numbers have the low bits; signed ones go round."""
 
@@ -195,7 +195,7 @@ def test_floats_take_the_scalar_unit(target, dtype):
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("kind", ["sum", "max", "min", "bitand", "bitor", "bitxor"])
 @pytest.mark.parametrize("clear", [True, False])
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_reductions(target, dim, kind, clear, no_scalar_loops):
     size = COLUMNS if dim == 0 else ROWS
 
@@ -269,7 +269,7 @@ MIXED = ["int8", "uint16", "int32", "uint32", "int64", "float32", "bfloat16", "b
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("other", MIXED)
 @pytest.mark.parametrize("way", ["from", "to"])
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_other_dtypes(target, other, way):
     """Copies, reductions and updates from uint64 to other dtypes and back mean what the interpreter of the source says, on whatever unit."""
     src, dst = (U64, other) if way == "from" else (other, U64)

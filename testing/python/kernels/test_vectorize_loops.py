@@ -228,6 +228,7 @@ def nests(func) -> list[int]:
     return [int(s.annotations["tl.parallel"]) for s in statements(stage.body) if isinstance(s, For) and "tl.parallel" in s.annotations]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", [*NESTS, *LOOPS])
 def test_loops_over_elements(form):
     func = kernel(form)

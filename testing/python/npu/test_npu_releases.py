@@ -68,6 +68,7 @@ def test_what_is_no_release_is_refused():
     assert "__vector__" in kernel.get_kernel_source() and kernel.artifact.options == {"cann": 9}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_both_forms_issue_the_stream_of_the_program(name):
     make, arrays = KERNELS[name]
@@ -106,6 +107,7 @@ def test_the_text_is_right_with_the_barriers_the_compiler_adds(name, cann):
     assert all(out[name].tobytes() == plain[name].tobytes() for name in out)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", [8, 9])
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_a_board_runs(homes, monkeypatch, name, form):

@@ -99,6 +99,7 @@ def test_only_what_is_visible_is_drawn(opened, kernel):
     assert set(np.flatnonzero(inside & thick).tolist()) <= shown
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("pipe", ["M", "MTE1", "MTE2", "V", "FIX"])
 def test_a_click_tells_the_source_line(opened, kernel, pipe):
     t = time_line(kernel)

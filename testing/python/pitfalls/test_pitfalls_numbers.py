@@ -233,6 +233,7 @@ def _extremes(source, target):
         return np.float32([*values, *([0.0] * (64 - len(values)))]).astype(_numpy(source))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("source,target", [(s, t) for s in (F32, "float16", "bfloat16") for t in (F32, "float16", "bfloat16")])
 def test_p37_conversions_of_extreme_floats(source, target):
     x = _extremes(source, target)
@@ -266,7 +267,7 @@ def _conversion(source, target):
 
 
 @pytest.mark.parametrize("source,target", [(s, t) for s in _DTYPES for t in _DTYPES])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_p37_conversions(source, target):
     """Floats truncate towards zero, integers wrap, everything else rounds to nearest even."""
     x = _values(source)

@@ -66,6 +66,7 @@ print("goes on")
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("what", ["call", "simulate", "time", "scalar"])
 def test_ctrl_c_ends_a_kernel(tmp_path, what):
     script = tmp_path / "script.py"

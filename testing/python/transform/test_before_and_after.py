@@ -3085,6 +3085,7 @@ def applied(name: str, ir, wanted: dict):
     return p.run(ir, *(given[w] for w in p.wants))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", PAIRS)
 def test_before_and_after(name):
     before, after, *wanted = PAIRS[name]

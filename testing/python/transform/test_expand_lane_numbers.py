@@ -37,6 +37,7 @@ def _flat(s):
     return list(getattr(s, "seq", [s]))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["int16", "int32", "float16", "float32"])
 def test_numbers(dtype):
     for count in (1, 2, 3, 8, 17, 63, 64, 65, 127, 128, 129, 200, 256, 1000, 1025, 2000):

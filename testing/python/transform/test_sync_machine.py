@@ -129,11 +129,13 @@ def prepared(request):
     return Prepared(make(), scalars)
 
 
+@pytest.mark.one_in(3)
 def test_no_hazards(prepared):
     result = prepared.run()
     assert result.ok, result.text()
 
 
+@pytest.mark.one_in(3)
 def test_without_any_one_flag_statement_there_are_hazards(prepared):
     """Recorded streams with the instructions of one statement left out; what never runs cannot be missed.
 

@@ -236,6 +236,7 @@ def wider_guards(see):
     return main, [False, True]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "body",
     [

@@ -124,6 +124,7 @@ extern "C" __global__ __aicore__ void k(GM_ADDR x) {{
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "body, reason",
     [
