@@ -317,6 +317,55 @@ def test_blocks_that_data_chooses(chosen_by):
     np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
 
 
+@lru_cache(maxsize=None)
+def told(unless):
+    """Branches with products tell whether there was one, and which one was last. unless: whether others tell something, too."""
+
+    @T.prim_func
+    def k(
+        A: T.Tensor((4 * N, N), F16),
+        B: T.Tensor((4 * N, N), F16),
+        M: T.Tensor((4, 6), "int32"),
+        Y: T.Tensor((4, N, N), F32),
+    ):
+        with T.Kernel(4) as bx:
+            a, b, p = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F16)
+            s, o, m = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            found, last = T.alloc_var("bool"), T.alloc_var("int32")
+            T.fill(o, 0.0)
+            T.fill(m, 0.0)
+            found = False
+            last = -1
+            for k in T.Pipelined(6, num_stages=2):
+                if M[bx, k] >= 0:
+                    found = True
+                    if M[bx, k] >= 2:
+                        last = k
+                    step(A, B, a, b, p, s, o, m, M[bx, k])
+                else:
+                    if unless:
+                        last = -2
+            if found:
+                for i, j in T.Parallel(N, N):
+                    o[i, j] = o[i, j] + T.cast(last, F32)
+            T.copy(o, Y[bx, 0, 0])
+
+    return tilelang.compile(k)
+
+
+@pytest.mark.parametrize("unless", [False, True])
+def test_branches_that_set_variables(unless):
+    compiled = told(unless)
+    assert skewed(compiled)
+    (a, b), masks = data(4), np.array([[-1] * 6, [3, -1, 0, -1, 1, -1], [-1, -1, -1, -1, -1, 1], [2, 0, 1, 3, 3, 2]], np.int32)
+    want = np.stack([expected([x for x in row if x >= 0], a, b) for row in masks])
+    for row, y in zip(masks, want):
+        told_last = [k if x >= 2 else -2 for k, x in enumerate(row) if x >= 2 or unless and x < 0]
+        y += (row >= 0).any() * ([-1] + told_last)[-1]
+    y = strict.run(compiled, {"A": a, "B": b, "M": masks, "Y": np.zeros((4, N, N), np.float32)}, text=unless)["Y"]
+    np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
+
+
 @pytest.mark.one_in(2)
 def test_loops_of_unknown_trips_behind_each_other(monkeypatch):
     """Each number of trips of one would meet each of the others, a thousand in all, if all were skewed."""

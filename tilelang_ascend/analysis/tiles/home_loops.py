@@ -24,7 +24,7 @@ from ...ir import (
     substitute,
     sym,
 )
-from ...tile.conditions import is_lasting, under_one
+from ...tile.conditions import is_lasting
 from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, loads_in, uses_of
 from ..index.coverage import fill_together, lies_in, read_boxes, written_boxes
@@ -71,13 +71,13 @@ def overwritten_first(body: Stmt, buffer, core=None) -> bool:
     users = [s for s in whole if not isinstance(s, AllocBuffer) and buffer in uses_of(s).all]
     runs = _under_conditions(users, uses_of(body).writes)
     if runs is not None:
-        return all(overwritten_first(seq(run), buffer, core) for run in runs)
+        return all(overwritten_first(seq(run), buffer, core) for run in runs if buffer in uses_of(seq(run)).all)
     return _filled_first(whole, buffer, core, []) is True
 
 
 def _under_conditions(stmts: list, writes: set) -> list | None:
-    """What runs of neighbouring statements under the same condition, if statements that write such buffers change none of the conditions; None if any
-    statement stands under none."""
+    """What runs of neighbouring statements under the same condition where it holds, and where it does not, if statements that write such buffers change
+    none of the conditions; None if any statement stands under none."""
     if not stmts or not all(isinstance(s, IfThenElse) and is_lasting(s.condition, writes) for s in stmts):
         return None
     groups: list = []
@@ -86,8 +86,8 @@ def _under_conditions(stmts: list, writes: set) -> list | None:
             groups[-1].append(s)
         else:
             groups.append([s])
-    runs = [under_one(group) for group in groups]
-    return None if None in runs else runs
+    arms = [arm for group in groups for arm in ([s.then_case for s in group], [s.else_case for s in group if s.else_case is not None])]
+    return [stmts_of(seq(*arm)) for arm in arms if arm]
 
 
 def _filled_first(body: list, buffer, core, boxes: list) -> bool | None:

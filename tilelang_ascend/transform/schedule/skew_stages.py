@@ -37,6 +37,7 @@ from ...ir import (
     Bind,
     BufferStore,
     For,
+    IfThenElse,
     PrimFunc,
     Stmt,
     StmtMutator,
@@ -276,7 +277,11 @@ def _side(uses: Uses) -> str:
 
 
 def _sets_scalar(s: Stmt, constant: Callable) -> bool:
-    """True for a scalar variable that is set to what either core knows."""
+    """True for a scalar variable that is set to what either core knows, whatever it was, if something holds that either knows."""
+    if isinstance(s, IfThenElse):
+        return constant(s.condition) and all(
+            _sets_scalar(x, constant) for arm in (s.then_case, s.else_case) if arm is not None for x in stmts_of(arm)
+        )
     return isinstance(s, BufferStore) and is_scalar_var(s.buffer) and constant(s.value)
 
 
