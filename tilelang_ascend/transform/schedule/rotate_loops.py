@@ -133,7 +133,7 @@ class _Rotate(StmtMutator):
         late_side, late_further = late_side[: len(late_side) - len(further)], late_side[len(late_side) - len(further) :]
         sides = stmts_of(seq(first)), _arrived_first(late_side)
         windows = [_Window(condition, s.span).inside(side) for condition, side in zip((k < end, k >= s.min + lag), sides)]
-        both = _side_by_side(*sides, windows) or _while_results_leave(*sides, windows)
+        both = _side_by_side(*sides, windows) or _in_between(*sides, windows) or _while_results_leave(*sides, windows)
         both += [w(x) for w, x in zip(windows, (further, late_further)) if x]
         return seq(allocs, For(k, s.min, s.extent + lag, s.kind, seq(both), annotations=dict(s.annotations), span=s.span))
 
@@ -335,6 +335,32 @@ def _side_by_side(first: list, second: list, windows: list) -> list[Stmt] | None
     fused = For(a.loop_var, a.min, a.extent, a.kind, inner, annotations=dict(a.annotations), span=a.span)
     rest = [x for n, x in enumerate(second) if n != j and n not in before]
     return [early(first[:i]), late([second[n] for n in sorted(before)]), fused, early(first[i + 1 :]), late(rest)]
+
+
+def _in_between(first: list, second: list, windows: list) -> list[Stmt] | None:
+    """Early and late statements, of which both begin on the vector cores, and late ones end there: these do the early ones while the cube core is at what the
+    late ones have sent it, and it goes on with what the early ones have sent then. None for others."""
+    early, late = windows
+    (made, product), (sent, rest) = map(_begun_by_vectors, (first, second))
+    if not all(any(map(_vector_work, x)) for x in (made, sent)) or not all(any(map(_of_products, x)) for x in (product, rest)):
+        return None
+    if any(map(_vector_work, product)) or not any(map(_vector_work, rest)):
+        return None
+    return [x for x in (late(sent), early(made), late.inside(sent)(rest), early.inside(made)(product)) if x]
+
+
+def _begun_by_vectors(body: list) -> tuple[list, list]:
+    """Names and work of the vector cores that waits for no work of the cube core in front of it, and the rest."""
+    begun: list = []
+    rest: list = []
+    for s in body:
+        waits = any(conflict(uses_of(x), uses_of(s)) for x in rest)
+        (begun if (_is_name(s) or _vector_work(s)) and not waits else rest).append(s)
+    return begun, rest
+
+
+def _vector_work(s: Stmt) -> bool:
+    return not works_on_cube(s) and any(map(_works_in_ub, statements(s)))
 
 
 def _while_results_leave(first: list, second: list, windows: list) -> list[Stmt]:
