@@ -25,8 +25,7 @@ def sparse_mla(batch, seq, seq_kv, heads, dim, tail, topk, *, dtype="float16", B
         Lse: T.Tensor((batch, seq, heads), F32),
     ):
         with T.Kernel(seq * blocks, batch, 1, threads=256) as (bx, by, bz):
-            Q_shared = T.alloc_shared([rows, dim], dtype)
-            Q_tail_shared = T.alloc_shared([rows, tail], dtype)
+            Q_shared = T.alloc_shared([rows, dim + tail], dtype)
             KV_shared = T.alloc_shared([BI, dim], dtype)
             K_tail_shared = T.alloc_shared([BI, tail], dtype)
             O_shared = T.alloc_shared([rows, dim], dtype)
@@ -47,8 +46,8 @@ def sparse_mla(batch, seq, seq_kv, heads, dim, tail, topk, *, dtype="float16", B
             b_i, g_i, s_i = by, bz, bx // blocks
             h0 = bx % blocks * rows
             max_kv_i = s_i
-            T.copy(Q[b_i, s_i, h0 : h0 + rows, :dim], Q_shared)
-            T.copy(Q[b_i, s_i, h0 : h0 + rows, dim:], Q_tail_shared)
+            T.copy(Q[b_i, s_i, h0 : h0 + rows, :dim], Q_shared[:, :dim])
+            T.copy(Q[b_i, s_i, h0 : h0 + rows, dim:], Q_shared[:, dim:])
             for i_i in T.Pipelined(T.ceildiv(topk, BI), num_stages=stages):
                 for bi_i in T.Parallel(BI):
                     mask[bi_i] = Indices[b_i, s_i, g_i, i_i * BI + bi_i] <= max_kv_i
@@ -58,8 +57,8 @@ def sparse_mla(batch, seq, seq_kv, heads, dim, tail, topk, *, dtype="float16", B
                     K_tail_shared[bi_i, d_i] = KV[b_i, Indices[b_i, s_i, g_i, i_i * BI + bi_i], g_i, dim + d_i]
                 for h_i, bi_i in T.Parallel(rows, BI):
                     acc_s[h_i, bi_i] = T.if_then_else(mask[bi_i], 0, -T.infinity(F32))
-                T.gemm(Q_shared, KV_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
-                T.gemm(Q_tail_shared, K_tail_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.gemm(Q_shared[:, :dim], KV_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.gemm(Q_shared[:, dim:], K_tail_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(m_i, m_i_prev)
                 T.reduce_max(acc_s, m_i, dim=1, clear=False)
                 for h_i in T.Parallel(rows):

@@ -11,7 +11,8 @@ import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.analysis.dependence.trace import traces
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import For, IfThenElse, statements, stmts_of
+from tilelang_ascend.ir import For, IfThenElse, statements, stmts_of, tirx
+from tilelang_ascend.tile import GEMM, is_op
 from tilelang_ascend.tile.uses import SKEW, lateness
 from tilelang_ascend.tileop.base.layout import row_major
 from tilelang_ascend.transform import pipeline
@@ -266,6 +267,35 @@ CHOICES = {
     **{how: lambda M, bx, k: k % 4 if M[bx, k] >= 2 else -1 for how in ("mask", "copied", "jump", "jumps")},
 }
 """How a block of keys is chosen -> which one it is; others than the first four are none."""
+
+
+@lru_cache(maxsize=None)
+def gathered(topk=2048, BI=64):
+    """Keys that vector cores bring from where a table says: both early and late work of theirs begins an iteration."""
+    kernel = cases.kernel_of("sparse_attention/gathered.py", "sparse_mla")(
+        1, 96, 4096, 128, 512, 64, topk, dtype="bfloat16", BI=BI, block_H=64
+    )
+    return tilelang.compile(kernel)
+
+
+def test_gathered_keys_come_while_the_cube_core_is_at_late_work():
+    compiled = gathered()
+    lowered = pipeline.lower(compiled.artifact.tile_ir, get_chip(compiled.artifact.chip), keep_stages=True)
+    stages = [ir for name, ir in lowered.stages if name == "rotate_loops"]
+    (loop,) = [
+        s for s in statements(stages[-1].body) if isinstance(s, For) and sum(isinstance(x, IfThenElse) for x in stmts_of(s.body)) > 1
+    ]
+    windows = [s for s in stmts_of(loop.body) if isinstance(s, IfThenElse)]
+    assert [isinstance(s.condition, tirx.GE) for s in windows] == [True, False, True, False]  # late, early, late, early
+    assert [any(is_op(x, GEMM) for x in statements(s)) for s in windows] == [False, False, True, True]
+
+
+def test_gathered_keys_are_worked_on_in_long_steps():
+    """Products take them from GM each for itself, and masks are made when they are needed: L1 and UB have no room for those of three steps."""
+    compiled = gathered()
+    assert any("256 keys in one" in note for note in compiled.artifact.notes)
+    assert any("is made with it" in note for note in compiled.artifact.notes)
+    assert not taking_turns(compiled)
 
 
 @lru_cache(maxsize=None)

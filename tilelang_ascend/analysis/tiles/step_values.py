@@ -46,7 +46,7 @@ from .polynomials import (
     renamed,
     scaled,
 )
-from .split_axis import SplitPlan, copy_dims
+from .split_axis import SplitPlan, copy_dims, spans
 
 EXPONENTIALS = ("tirx.exp", "tirx.exp2")
 _ROUNDED = ("float16", "bfloat16", "float32", "float64")
@@ -209,14 +209,19 @@ class StepValues:
     def gemm(self, s: Evaluate) -> None:
         a, b, c, clear = s.value.args
         attrs = attrs_of(s)
-        if any(len(r.region) != 2 or not covers_whole(r) for r in (a, b, c)) or const_int(clear) is None:
-            raise NoRunningSum("a product is of parts of tiles, or starts anew in some steps", s.span)
         m, k_a = (1, 0) if int(attrs["transpose_A"]) else (0, 1)
         k_b, n = (1, 0) if int(attrs["transpose_B"]) else (0, 1)
+        summed = self.keys.dims.get(a.source) == k_a
+        if any(len(r.region) != 2 for r in (a, b, c)) or const_int(clear) is None or not covers_whole(c):
+            raise NoRunningSum("a product ends in a part of a tile, or starts anew in some steps", s.span)
+        if not all(
+            covers_whole(r) or not summed and (r.source not in self.keys.dims or spans(r, self.keys.dims[r.source])) for r in (a, b)
+        ):
+            raise NoRunningSum("a product is of parts of tiles", s.span)
         rows, columns = identity(c.source)
         old = ZERO if const_int(clear) else self.region(c)
         left, right = self.region(a), self.region(b)
-        if self.keys.dims.get(a.source) == k_a:
+        if summed:
             left = renamed(left, lambda i: {axis(m): rows, axis(k_a): KEY}.get(i, i))
             right = renamed(right, lambda i: {axis(n): columns, axis(k_b): KEY}.get(i, i))
             value = add(old, of_atom(over_keys("key_sum", product(left, right))))

@@ -98,6 +98,8 @@ class _Part(StmtMutator):
     def __init__(self, body: Stmt, chip):
         self.body, self.smaller, self.beside, self.narrow = body, {}, {}, False
         self.rooms = {scope: chip.capacity_bytes(SCOPES[scope]) for scope in MEMORIES}
+        self.through_gm = not chip.has_path("UB", "L1")
+        """What the vector cores make is in GM for a second load."""
 
     def visit_For(self, s: For):
         s = self.generic(s)
@@ -105,7 +107,7 @@ class _Part(StmtMutator):
             return s
         body, outside = stmts_of(s.body), self.outside(s)
         fits = all(_bytes(s.body, {}, scope) <= room for scope, room in self.rooms.items())
-        shared = shared_tiles(body, outside)
+        shared = shared_tiles(body, outside, self.through_gm)
         if _bytes(s.body, {}, "shared.l1") + (HELD_VERSIONS - 1) * sum(map(fixed_bytes, shared)) <= self.rooms["shared.l1"]:
             shared = {}
         ways = [] if fits else [(body, {})]

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from ...analysis.tiles.core_kinds import crosses, works_on_cube
-from ...analysis.tiles.home_loops import apart, versioned_buffers
+from ...analysis.tiles.home_loops import all_home_loops, apart, versioned_buffers
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -63,7 +63,21 @@ from ...ir import (
 )
 from ...tile import ASSUME, GEMM, is_op, tile_op
 from ...tile.conditions import joined
-from ...tile.uses import BEHIND, CHAINED, SKEW, conflict, is_load, lateness, leaves_l0c, own_uses, tile_of, uses_of, with_lateness
+from ...tile.uses import (
+    BEHIND,
+    CHAINED,
+    SKEW,
+    conflict,
+    conflicts,
+    is_load,
+    is_parallel,
+    lateness,
+    leaves_l0c,
+    own_uses,
+    tile_of,
+    uses_of,
+    with_lateness,
+)
 
 
 class _Rotate(StmtMutator):
@@ -455,28 +469,56 @@ def _loads_in_time(body: list, late: list) -> bool:
     return all(const_int(b.ty.shape[0]) > max(late) + 1 or not any(b in u.all for u in behind[1:]) for b in loaded)
 
 
-class _InStep(StmtMutator):
-    def __init__(self, loops: list, annotations: tuple):
-        self.loops, self.annotations = loops, annotations
+class _Annotated(StmtMutator):
+    """Other annotations on loops."""
+
+    def __init__(self, annotations: dict):
+        self.annotations = annotations
 
     def visit_For(self, s: For):
         new = self.generic(s)
-        if s not in self.loops:
+        if s not in self.annotations:
             return new
-        return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=_without(s, *self.annotations), span=s.span)
+        return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=self.annotations[s], span=s.span)
 
 
 def with_less_skew(func: PrimFunc) -> tuple[PrimFunc, str] | None:
-    """`func` with the statements of vector loops in step or, if they are, with tiles one after the other or, if they are, with the statements of
-    all loops in step, and what that means; None if they are."""
+    """`func` with what only late vector work needs made late or, if it is, with the statements of vector loops in step or, if they are, with tiles one after the
+    other or, if they are, with the statements of all loops in step, and what that means; None if they are."""
     loops = [s for s in statements(func.body) if isinstance(s, For)]
     skewed, chained = ([s for s in loops if a in s.annotations] for a in (SKEW, CHAINED))
+    later = {
+        s: {**dict(s.annotations), SKEW: " ".join(map(str, late))} for s in skewed if (late := _when_needed(s, func.body)) != lateness(s)
+    }
+    if later:
+        return func.with_body(_Annotated(later)(func.body)), "what only late vector work needs is made with it"
     ways = (
         ([s for s in skewed if not works_on_cube(s)], (SKEW,), "vector work of an iteration ends before that of the next one begins"),
         (chained, (CHAINED, BEHIND), "a tile ends before the next one begins"),
         (skewed, (SKEW,), "cube and vector cores take turns in loops"),
     )
-    return next(((func.with_body(_InStep(loops, what)(func.body)), text) for loops, what, text in ways if loops), None)
+    for loops, what, text in ways:
+        if loops:
+            return func.with_body(_Annotated({s: _without(s, *what) for s in loops})(func.body)), text
+    return None
+
+
+def _when_needed(loop: For, whole: Stmt) -> list[int]:
+    """The lateness of the statements of a loop, where nests whose results nothing but late vector work needs, such as masks, are as late: these have to have no
+    versions for the iterations in between. What is loaded comes early."""
+    late, body = lateness(loop), stmts_of(loop.body)
+    if not works_on_cube(loop):
+        return late
+    own = {b for b, homes in all_home_loops(whole).items() if any(home.same_as(loop) for home in homes)}
+    uses = [uses_of(s) for s in body]
+    for i in reversed(range(len(body))):
+        if late[i] or not is_parallel(body[i]) or works_on_cube(body[i]):
+            continue
+        front = [conflicts(uses[k], uses[i]) for k in range(i) if not late[k]]
+        behind = [j for j in range(i + 1, len(body)) if conflict(uses[i], uses[j])]
+        if behind and all(late[j] and not works_on_cube(body[j]) for j in behind) and all(shared <= own for shared in front):
+            late[i] = max(late)
+    return late
 
 
 def rotate_loops(func: PrimFunc) -> PrimFunc:
