@@ -112,8 +112,7 @@ class _Part(StmtMutator):
             shared = {}
         ways = [] if fits else [(body, {})]
         ways += [with_own_loads(body, shared)] if shared else []
-        for body, beside in ways:
-            products = _products(body, outside)
+        for body, beside, products in [(body, beside, found) for body, beside in ways for found in _choices(_products(body, outside), beside)]:
             divided = {b: p.extent for p in products for b in p.plan.dims}
             parts = self.least_parts(seq(body), divided, max(divided.values(), default=0) // SMALLEST_PART)
             if parts is not None:
@@ -210,6 +209,12 @@ def _products(body: list[Stmt], outside: set) -> list[_Product]:
             ways = [found for b, d in _axes(x) if (found := _product(body, b, d, outside)) and not taken & found.plan.dims.keys()]
             out += sorted(ways, key=lambda p: sum(map(fixed_bytes, p.plan.dims)))[-1:]
     return out
+
+
+def _choices(products: list[_Product], beside: dict) -> list[list[_Product]]:
+    """Which products to divide, in the order to try: those alone that have loads of their own, so that others take what is loaded for them at once, then all."""
+    alone = [p for p in products if p.plan.dims.keys() & beside.keys()]
+    return [alone, products] if 0 < len(alone) < len(products) else [products]
 
 
 def _clearing_once(s: Stmt, plan: SplitPlan, piece: Var) -> Stmt:
