@@ -14,10 +14,9 @@ from ...tile import COPY, GEMM, is_op
 from ...tile.uses import covers_whole, loads_in, moved_regions, uses_of
 
 
-def shared_tiles(body: list[Stmt], outside: set, crossing: bool) -> dict:
+def shared_tiles(body: list[Stmt], outside: set) -> dict:
     """Tile in L1 -> (what loads it, {accumulator: products into it}), of the statements of a loop: tiles that are loaded from a tensor or a workspace
-    once, by what would load the same later on, and used by products into several accumulators and nothing else. outside: what is used elsewhere, too. crossing: may that be what the loop has
-    written in front, as for what the vector cores make?"""
+    once, by what would load the same later on, and used by products into several accumulators and nothing else. outside: what is used elsewhere, too."""
     out: dict = {}
     for n, load in enumerate(body):
         if not is_op(load, COPY):
@@ -28,7 +27,7 @@ def shared_tiles(body: list[Stmt], outside: set, crossing: bool) -> dict:
             continue
         read = {source.source, *(x.source for r in source.region for x in (*loads_in(r.min), *loads_in(r.extent)))}
         users = [s for s in body if s is not load and tile in uses_of(s).all]
-        written = set().union(*(uses_of(s).writes for s in body[n if crossing else 0 :]))
+        written = set().union(*(uses_of(s).writes for s in body[n:]))
         if read & written or n > min(map(body.index, users), default=0) or not all(_multiplies(s, tile) for s in users):
             continue
         products: dict = {}

@@ -98,8 +98,6 @@ class _Part(StmtMutator):
     def __init__(self, body: Stmt, chip):
         self.body, self.smaller, self.beside, self.narrow = body, {}, {}, False
         self.rooms = {scope: chip.capacity_bytes(SCOPES[scope]) for scope in MEMORIES}
-        self.through_gm = not chip.has_path("UB", "L1")
-        """What the vector cores make is in GM for a second load."""
 
     def visit_For(self, s: For):
         s = self.generic(s)
@@ -107,12 +105,14 @@ class _Part(StmtMutator):
             return s
         body, outside = stmts_of(s.body), self.outside(s)
         fits = all(_bytes(s.body, {}, scope) <= room for scope, room in self.rooms.items())
-        shared = shared_tiles(body, outside, self.through_gm)
+        shared = shared_tiles(body, outside)
         if _bytes(s.body, {}, "shared.l1") + (HELD_VERSIONS - 1) * sum(map(fixed_bytes, shared)) <= self.rooms["shared.l1"]:
             shared = {}
         ways = [] if fits else [(body, {})]
         ways += [with_own_loads(body, shared)] if shared else []
-        for body, beside, products in [(body, beside, found) for body, beside in ways for found in _choices(_products(body, outside), beside)]:
+        for body, beside, products in [
+            (body, beside, found) for body, beside in ways for found in _choices(_products(body, outside), beside)
+        ]:
             divided = {b: p.extent for p in products for b in p.plan.dims}
             parts = self.least_parts(seq(body), divided, max(divided.values(), default=0) // SMALLEST_PART)
             if parts is not None:
