@@ -6,7 +6,7 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.ir import AllocBuffer, statements
+from tilelang_ascend.ir import AllocBuffer, Bind, TensorLoad, statements
 from tilelang_ascend.jit.build import lower_stages
 from tilelang_ascend.tile.uses import is_scalar_var
 
@@ -162,5 +162,83 @@ def before_again(x, a, b):
 def test_variables_that_stay(body, expected):
     kernel = kernel_of(body)
     assert variables(kernel)
+    x, a, y = run(kernel)
+    np.testing.assert_array_equal(y, np.stack([expected(x, a, b) for b in range(2)]))
+
+
+def largest(X, A, Y, t, bx):
+    end = T.alloc_var(I32)
+    end = -5
+    for q in T.serial(5):
+        end = T.max(end, X[q + 3] - bx)
+    if X[2] == 64:
+        end = end - 1
+    T.clear(t)
+    for k in T.serial(end):
+        for i in T.Parallel(N):
+            t[i] = t[i] + A[k * N + i] * end
+    T.copy(t, Y[bx, :])
+
+
+def of_each_iteration(X, A, Y, t, bx):
+    """What an iteration finds in front is no last value, what it leaves is one until the next."""
+    n = T.alloc_var(I32)
+    n = bx
+    T.clear(t)
+    for k in T.serial(3):
+        for i in T.Parallel(N):
+            t[i] = t[i] + n
+        for q in T.serial(2):
+            n = n + X[q] + k
+        for j in T.serial(n % 3):
+            for i in T.Parallel(N):
+                t[i] = t[i] + n * 10 + j
+    T.copy(t, Y[bx, :])
+
+
+def set_again(X, A, Y, t, bx):
+    n = T.alloc_var(I32)
+    n = 0
+    T.clear(t)
+    for q in T.serial(2):
+        n = n + X[q]
+    for k in T.serial(n):
+        for i in T.Parallel(N):
+            t[i] = t[i] + n
+    for q in T.serial(2):
+        n = n - X[q + 3]
+    for k in T.serial(-n):
+        for i in T.Parallel(N):
+            t[i] = t[i] - k * n
+    for i in T.Parallel(N):
+        t[i] = t[i] + n
+    T.copy(t, Y[bx, :])
+
+
+def each_iteration(x, a, b):
+    n, t = b, 0
+    for k in range(3):
+        t += n
+        n += x[0] + x[1] + 2 * k
+        t += sum(n * 10 + j for j in range(n % 3))
+    return np.full(N, t)
+
+
+def largest_end(x, a, b):
+    end = max(x[3:8]) - b - 1
+    return a.reshape(-1, N)[:end].sum(0) * end if end > 0 else np.zeros(N)
+
+
+def twice_set(x, a, b):
+    first, n = x[0] + x[1], x[0] + x[1] - x[3] - x[4]
+    return np.full(N, first * first - n * sum(range(-n)) + n)
+
+
+@pytest.mark.parametrize("body, expected", [(largest, largest_end), (of_each_iteration, each_iteration), (set_again, twice_set)])
+def test_last_values_have_names(body, expected):
+    kernel = kernel_of(body)
+    stage = next(func for name, func in lower_stages(kernel.artifact) if name == "name_variables")
+    named = [s for s in statements(stage.body) if isinstance(s, Bind) and isinstance(s.value, TensorLoad) and is_scalar_var(s.value.source)]
+    assert len(named) == 1
     x, a, y = run(kernel)
     np.testing.assert_array_equal(y, np.stack([expected(x, a, b) for b in range(2)]))

@@ -79,6 +79,12 @@ PAIRS = {
             n[0] = n[0] + 1
             for k in range(n[0]):
                 T.tl.copy(A[k:k + 8], Y[k:k + 8])
+            m = T.alloc_buffer((1,), "int32", scope="local.var")
+            m[0] = 0
+            for q in range(8):
+                m[0] = T.max(m[0], X[q])
+            for k in range(m[0]):
+                T.tl.copy(A[k:k + 8], Y[k:k + 8])
         """,
         """
         @T.prim_func
@@ -88,6 +94,13 @@ PAIRS = {
             T.tl.copy(A[n:n + 8], Y[0:8])
             n_1: T.let[T.int32] = n + 1
             for k in range(n_1):
+                T.tl.copy(A[k:k + 8], Y[k:k + 8])
+            m = T.alloc_buffer((1,), "int32", scope="local.var")
+            m[0] = 0
+            for q in range(8):
+                m[0] = T.max(m[0], X[q])
+            m_1: T.let[T.int32] = m[0]
+            for k in range(m_1):
                 T.tl.copy(A[k:k + 8], Y[k:k + 8])
         """,
     ),

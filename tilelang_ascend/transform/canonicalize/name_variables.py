@@ -1,11 +1,14 @@
-"""name_variables: scalar variables that straight-line code sets before it reads them are names of what they are set to.
+"""name_variables: scalar variables that straight-line code sets before it reads them are names of what they are set to, as are others from where they are set
+for the last time.
 
 Before:  v = 0; v = off[b]; copy(A[v : v + 64], a); v = off[b + 1]; for k in range(v): …
 After:   v_0 = off[b] (a name); copy(A[v_0 : v_0 + 64], a); v_1 = off[b + 1] (a name); for k in range(v_1): …
 
 What a variable is worth depends on where it is read: statements that read it do not move, and a loop whose extent it is overlaps no work of the two kinds
 of core. A name has one value. Variables that branches or loops set for what stands behind them, or iterations for each other, stay, and
-so do those of nests, each iteration of which has its own.
+so do those of nests, each iteration of which has its own. Where loops come behind the last statement that sets one, what it is then has a name:
+         for q in range(8): end = max(end, ends[q])      # a variable
+         end_0 = end (a name); for k in range(end_0): …
 
 Requires: Tile IR. Ensures: values are unchanged.
 """
@@ -17,7 +20,9 @@ from collections import defaultdict
 from ...ir import (
     AllocBuffer,
     Bind,
+    BufferLoad,
     BufferStore,
+    For,
     PrimFunc,
     Stmt,
     StmtMutator,
@@ -27,6 +32,7 @@ from ...ir import (
     children,
     dtype_of,
     exprs,
+    imm,
     map_children,
     stmts_of,
     walk_expr,
@@ -44,12 +50,13 @@ class _Accesses:
         self.sets: dict = defaultdict(list)
         self.reads: dict = defaultdict(list)
         self.kept: set = set()
-        self.lists = 0
+        self.lists: list = []
         self.go(body, (), False)
 
     def go(self, body: Stmt, way: tuple, in_nest: bool) -> None:
-        mine, self.lists = self.lists, self.lists + 1
-        for n, s in enumerate(stmts_of(body)):
+        mine = len(self.lists)
+        self.lists.append(stmts_of(body))
+        for n, s in enumerate(self.lists[mine]):
             here = (*way, (mine, n))
             if isinstance(s, BufferStore) and is_scalar_var(s.buffer):
                 self.sets[s.buffer].append(here)
@@ -83,6 +90,44 @@ class _Accesses:
         homes = {v: home for v in self.sets if (home := self.home(v)) is not None}
         return {v: [way[-1][0] == home for way in self.sets[v]] for v, home in homes.items()}
 
+    def settled(self) -> dict:
+        """Statement -> variables that it is the last one in its list to set, or something in it, and which loops behind it in the list read."""
+        found: dict = defaultdict(list)
+        for v, sets in self.sets.items():
+            last: dict = {}
+            for way in sets:
+                last |= {at: max(n, last.get(at, n)) for at, n in way}
+            loops = {at for way in self.reads[v] for at, n in way if n > last.get(at, n) and isinstance(self.lists[at][n], For)}
+            for at in () if v in self.kept else sorted(loops):
+                found[self.lists[at][last[at]]].append(v)
+        return found
+
+
+class _Settle(StmtMutator):
+    """settled: see `_Accesses.settled`. worth: variable -> its name here."""
+
+    def __init__(self, settled: dict):
+        self.settled, self.worth = settled, {}
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad) and e.source in self.worth:
+            return self.worth[e.source]
+        return map_children(e, self.expr)
+
+    def block(self, stmt: Stmt) -> Stmt:
+        before, self.worth = self.worth, dict(self.worth)
+        out = super().block(stmt)
+        self.worth = before
+        return out
+
+    def visit(self, stmt: Stmt):
+        out = super().visit(stmt)
+        for v in self.settled.get(stmt, ()):
+            name = Var(v.name, dtype_of(v))
+            out = [out, Bind(name, BufferLoad(v, [imm(0)]), span=stmt.span)]
+            self.worth[v] = name
+        return out
+
 
 class _Name(StmtMutator):
     """named: see `_Accesses.named`. worth: variable -> its name here."""
@@ -114,7 +159,10 @@ class _Name(StmtMutator):
 def name_variables(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
     named = _Accesses(func.body).named()
-    return func.with_body(_Name(named)(func.body)) if named else func
+    body = _Name(named)(func.body) if named else func.body
+    settled = _Accesses(body).settled()
+    body = _Settle(settled)(body) if settled else body
+    return func if body.same_as(func.body) else func.with_body(body)
 
 
 __all__ = ["name_variables"]
