@@ -51,6 +51,7 @@ from ...ir import (
     dtype_of,
     expr_children,
     exprs,
+    free_vars,
     imm,
     map_children,
     renew,
@@ -368,7 +369,8 @@ def _begun_by_vectors(body: list) -> tuple[list, list]:
     begun: list = []
     rest: list = []
     for s in body:
-        waits = any(conflict(uses_of(x), uses_of(s)) for x in rest)
+        names = {x.var for x in rest if isinstance(x, Bind)}
+        waits = any(conflict(uses_of(x), uses_of(s)) for x in rest) or any(names & free_vars(e) for x in statements(s) for e in exprs(x))
         (begun if (_is_name(s) or _vector_work(s)) and not waits else rest).append(s)
     return begun, rest
 
