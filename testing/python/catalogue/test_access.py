@@ -75,6 +75,7 @@ def test_columns_of_a_matrix(dtype):
     check(k.column_load(37, 50, 11, dtype=dtype), {"X": x, "Y": untouched(37, dtype)}, {"Y": x[:, 11] * 2})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("r", [1, 2, 7, 33, 100])
 def test_p10_one_result_per_row_without_padding(r, dtype):
@@ -176,7 +177,7 @@ def test_p3_masked_store_writes_the_valid_lanes_only(n):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
 @pytest.mark.parametrize("first", [0, 1, 16, 27])
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_parts_of_a_tile_that_start_inside_a_block(first, dtype):
     x = integers(-99, 99, (5, 40), dtype)
     want = np.zeros((5, 45 + first))

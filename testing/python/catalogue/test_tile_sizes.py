@@ -106,7 +106,7 @@ def arrays_of(kernel, lengths: dict) -> tuple[dict, dict]:
 
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.one_in(9)
+@pytest.mark.one_in(18)
 def test_tiles_of_other_sizes(name, size):
     case = CASES[name]
     usual, other = case.kernel(**case.usual), case.kernel(**getattr(case, size))

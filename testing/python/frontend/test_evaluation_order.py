@@ -216,7 +216,7 @@ def traced(body: str, name: str, values) -> list:
 
 
 @pytest.mark.parametrize("seed", range(80))
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_values_are_those_of_the_moment_they_were_written(seed):
     body = Program(seed).text()
     for trial in range(2):

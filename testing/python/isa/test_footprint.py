@@ -85,7 +85,7 @@ _RAW = ("sort32", "mrg_sort")
 """They move records, which the spy does not see."""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("record", [r for r in MEMORY_RECORDS if r.operands[0].writes and r.name not in _RAW], ids=lambda r: r.name)
 def test_spans_said_to_be_filled_are(record, monkeypatch):
     """Live ranges end where a tile, or pieces of it, are written as a whole: gaps an instruction leaves must be known."""

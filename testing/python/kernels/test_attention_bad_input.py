@@ -187,6 +187,7 @@ def ragged(chip):
     return case, tilelang.compile(case[0], target=chip)
 
 
+@pytest.mark.one_in(2)
 @CHIPS
 @pytest.mark.parametrize("where, value", [("cu_q", (0, 5, 99)), ("cu_q", (3, 1, 9)), ("cu_kv", (0, 8, 77)), ("cu_kv", (-9, 8, 3))])
 def test_ends_of_sequences_that_are_none(where, value, chip):

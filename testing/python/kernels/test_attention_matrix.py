@@ -120,7 +120,7 @@ def check(case, kernel, entries, seeds):
 
 @pytest.mark.parametrize("dtype, chip", [x if x in QUICK_WAYS else pytest.param(*x, marks=pytest.mark.slow) for x in WAYS])
 @pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.one_in(9)
+@pytest.mark.one_in(18)
 def test_values_in_any_order_of_transfers(name, dtype, chip):
     check(*built(name, dtype, chip), SEEDS)
 
@@ -146,7 +146,7 @@ def needless_flags(case, kernel, entries):
 
 @pytest.mark.parametrize("chip", ["a2", pytest.param("a5", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.one_in(9)
+@pytest.mark.one_in(18)
 def test_every_flag_is_needed(name, chip):
     assert needless_flags(*built(name, "float16", chip)) == []
 

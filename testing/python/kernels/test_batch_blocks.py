@@ -250,6 +250,7 @@ def test_names_of_what_names_stand_for():
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form", ["block", "variable", "element"])
 def test_nests_of_another_length_for_each_block(form):
     rows = 960

@@ -46,7 +46,7 @@ def together(kernel) -> bool:
     return "DataCopyExtParams{1, " in transfers(kernel)[0]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("target", ["a2", "a3", "a5"])
 @pytest.mark.parametrize("dtype, heads", [("float32", 8), ("float32", 48), ("float16", 48), ("int32", 16), ("int8", 32), ("int64", 4)])
 def test_values(target, dtype, heads):

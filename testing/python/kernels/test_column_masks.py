@@ -82,6 +82,6 @@ def check(seed: int, target: str) -> None:
 
 @pytest.mark.parametrize("target", ["a2", "a3", "a5"])
 @pytest.mark.parametrize("seed", range(24))
-@pytest.mark.one_in(9)
+@pytest.mark.one_in(18)
 def test_random_conditions(seed, target):
     check(seed, target)

@@ -81,7 +81,7 @@ LONG_CONDITIONS = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("how", ("chosen", "masked", "stored"))
 @pytest.mark.parametrize("condition", LONG_CONDITIONS)
 def test_nor_does_one_of_int64(condition, how):

@@ -165,6 +165,7 @@ def test_elements_are_printed():
     ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_conditional_stores_of_8_bit_floats(dtype, target):

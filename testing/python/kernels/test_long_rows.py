@@ -475,7 +475,7 @@ def scanned(kind, x, dim, reverse, result):
     # Numbers of 64 bits are pairs of words, one after the other where they carry.
     [pytest.param(n, id="-".join(case), marks=pytest.mark.slow if "int64" in case else []) for n, case in enumerate(SCANS)],
 )
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_every_scan(case, small_ub):
     """Whole rows and columns, forwards and backwards, in parts that are not equal; numbers whose sums floats hold exactly."""
     (kind, source, result), chip = SCANS[case], "a5" if case % 3 == 2 else "a2"
@@ -560,6 +560,7 @@ def run_on(kernel, chip, **arrays):
     return strict.run(compiled, arrays)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("source", ["int32", *(pytest.param(s, marks=pytest.mark.slow) for s in ("int8", "uint8", "int16", "int64"))])
 @pytest.mark.parametrize("kind", ["bitand", "bitor", "bitxor"])
 def test_bits_as_other_dtypes(kind, source, small_ub):

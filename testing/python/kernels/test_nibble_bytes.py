@@ -47,6 +47,7 @@ def both_chips(k, arrays, scalars=None, sizes=None):
 # --- views
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", NIBBLES)
 def test_bytes_of_a_tensor_are_numbers(dtype):
     """A packed weight, declared as bytes or words, seen as numbers, and numbers seen as bytes."""
@@ -78,6 +79,7 @@ def test_bytes_of_a_tensor_are_numbers(dtype):
     np.testing.assert_array_equal(out["R"], d)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", NIBBLES)
 def test_bytes_of_a_tile_are_numbers(dtype):
     """Read and changed under both names, in nests, by tile ops and element by element."""
@@ -161,6 +163,7 @@ def test_elements_of_a_new_tile_are_bytes():
     np.testing.assert_array_equal(codes_in(out["B"]), x & 15)
 
 
+@pytest.mark.slow
 def test_tensors_of_numbers_have_other_shapes():
     @T.prim_func
     def k(X: T.Tensor((5, 64), "int4"), Y: T.Tensor((320,), "int4")):
@@ -211,6 +214,7 @@ def blocks_of(k):
     return [const_int(s.extent) for s in statements(k.body) if "tl.grid" in getattr(s, "annotations", {})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [64, 63])
 def test_blocks_that_share_bytes_become_one(count, capfd):
     """One element for each block: two of them are a byte, and a warning says so."""
@@ -347,6 +351,7 @@ def test_blocks_that_may_store_anywhere_run_one_after_the_other():
 # --- nests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", EITHER)
 @pytest.mark.one_in(3)
 def test_nests_store_what_they_choose(dtype):
@@ -388,6 +393,7 @@ def test_nests_store_what_they_choose(dtype):
     np.testing.assert_array_equal(out["E"], numbers(code[:, :32], dtype) + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["b == 0", "x[i] > 2 and b == n"])
 def test_blocks_that_store_nothing_leave_bytes_alone(condition):
     """What a condition on the block in a nest excludes is neither read nor written back."""
@@ -440,6 +446,7 @@ def put(buffer, i, value):
     buffer[i] = value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BYTES_AND_NUMBERS)
 @pytest.mark.one_in(3)
 def test_nests_use_bytes_under_several_names(name):
@@ -483,6 +490,7 @@ def test_nests_use_bytes_under_several_names(name):
     np.testing.assert_array_equal(out["C"], c)
 
 
+@pytest.mark.slow
 def test_workspaces_have_several_names():
     @T.prim_func
     def k(X: T.Tensor((8, 16), "int4"), Y: T.Tensor((8, 8), "uint8"), Z: T.Tensor((4, 32), "int4")):
@@ -509,7 +517,7 @@ def test_workspaces_have_several_names():
 @pytest.mark.parametrize("dtype, start, size", [
     *(("float4_e2m1fn", *part) for part in [(1, 32), (1, 31), (2, 31), (7, 5), (6, 1), (7, 1)]), ("uint4", 1, 31), ("uint4", 7, 5),
 ])  # fmt: skip
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_parts_begin_and_end_anywhere(dtype, start, size):
     @T.prim_func
     def k(X: T.Tensor((8, 64), "float32"), Y: T.Tensor((8, 64), dtype), Z: T.Tensor((8, 64), dtype)):
@@ -531,6 +539,7 @@ def test_parts_begin_and_end_anywhere(dtype, start, size):
     assert blocks_of(k) == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [31, 33])
 def test_blocks_whose_parts_meet_inside_of_bytes(width):
     @T.prim_func
@@ -547,6 +556,7 @@ def test_blocks_whose_parts_meet_inside_of_bytes(width):
     assert blocks_of(k) == [4]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("first, count", [(0, 64), (3, 17), (4, 9), (5, 1), (2, 0)])
 def test_sizes_of_parts_are_known_at_run_time(first, count):
@@ -633,6 +643,7 @@ def test_rows_of_odd_length_end_with_padding(dtype):
             np.testing.assert_array_equal(codes_in(out["L"])[:7], np.pad(codes[0, 60:], (0, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_rows_of_a_larger_tensor(target):
     """What lies behind an odd row there belongs to others."""
@@ -659,6 +670,7 @@ def test_rows_of_a_larger_tensor(target):
         np.testing.assert_array_equal(codes_in(copied), other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", EITHER)
 @pytest.mark.parametrize("n", [64, 63, 61])
 @pytest.mark.one_in(3)
@@ -789,6 +801,7 @@ def test_rows_that_share_bytes_are_no_tensor_of_bytes(strides):
     assert info.value.location.file == __file__ and info.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_tiles_longer_than_a_row_leave_what_is_behind_it_alone(target):
     @T.prim_func
@@ -817,6 +830,7 @@ def test_tiles_longer_than_a_row_leave_what_is_behind_it_alone(target):
 # --- what computes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", EITHER)
 @pytest.mark.one_in(3)
 def test_reductions_and_scans_give_numbers_of_4_bits(dtype):
@@ -872,6 +886,7 @@ def test_reductions_and_scans_give_numbers_of_4_bits(dtype):
     np.testing.assert_array_equal(codes_in(out["S"]), np.stack([stored(v) for v in scans]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", EITHER)
 def test_updates_of_tiles_and_tensors(dtype):
     @T.prim_func
@@ -991,6 +1006,7 @@ def test_numbers_are_sorted_and_accumulated():
         tilelang.compile(k, target="a2")(*arrays.values(), 8)
 
 
+@pytest.mark.slow
 def test_a_kernel_with_cube_work_stores_halves_of_bytes():
     """Both vector cores of a block store to rows whose last byte is padded, and to elements of one vector."""
 
@@ -1045,6 +1061,7 @@ def test_packed_weights_are_seen_in_a_pipeline():
     np.testing.assert_array_equal(out["C"], a.astype(np.float32) @ (numbers(codes, "int4") * s[:, None]).T)
 
 
+@pytest.mark.slow
 def test_workspaces_hold_numbers_of_4_bits():
     @T.prim_func
     def k(X: T.Tensor((8, 64), "float32"), Y: T.Tensor((8, 64), "float32")):
@@ -1121,6 +1138,7 @@ def test_codes_are_seen_as_other_numbers_of_4_bits():
 FLOAT4 = np.float32([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", ["rz", "ru", "rd", "rna"])
 def test_casts_to_float4_have_a_direction(mode):

@@ -174,6 +174,7 @@ def test_arithmetic_is_wide_and_narrow_where_it_is_stored(dtype):
         np.testing.assert_array_equal(found["B"], whole if dtype == "float4_e2m1fn" else (whole & 5) + (whole >> 1) + ones)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "dtype, start, target", [("int4", 1, "a2"), ("float4_e2m1fn", 2, "a2"), ("int4", 7, "a5"), ("float4_e2m1fn", 7, "a5")]
@@ -236,6 +237,7 @@ def test_shapes_are_known_at_run_time(dtype):
     np.testing.assert_array_equal(z.numpy(), pack(codes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype, target", [("int4", "a2"), ("float4_e2m1fn", "a5")])
 def test_nests_store_to_tensors(dtype, target):
     """Boxes of whole bytes, also over the end of the tensor, transposed, in place, and two of one nest."""
@@ -262,6 +264,7 @@ def test_nests_store_to_tensors(dtype, target):
     np.testing.assert_array_equal(out["Z"], pack(codes_of(np.tile(np.concatenate([s[:32], s[:32] * 2]), (2, 1)), dtype)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [True, False])
 def test_boxes_start_where_elements_of_tensors_say(name):
     """Read by a name of the nest, in the index itself, or as a number of 4 bits."""
@@ -346,6 +349,7 @@ def test_bfloat16_stays_the_dtype_of_products_with_float4():
     assert all("bfloat16_t" in line for line in lines if "LocalTensor" in line and "l0a." in line)
 
 
+@pytest.mark.slow
 def test_tiles_are_filled_reduced_reshaped_and_chosen_from():
     @T.prim_func
     def k(

@@ -791,7 +791,7 @@ def _growing(step, written_out=False):
     "step, target, written_out",
     [*((step, target, False) for step in (_fibonacci, _steps, _named, _halves) for target in ("a2", "a5")), (_fibonacci, "a2", True)],
 )
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_variables_that_grow_until_they_wrap(step, target, written_out):
     """Sums of several variables double, as one that is added to itself does, and a large step is a hash: none of them stays positive. Transfers at such
     places began in front of their tensor."""

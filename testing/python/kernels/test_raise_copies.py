@@ -307,7 +307,7 @@ RAGGED = dict(rows=3 * TILE - 5, columns=2 * COLUMNS - 3)
 
 @pytest.mark.parametrize("sizes", [{}, RAGGED], ids=["whole", "ragged"])
 @pytest.mark.parametrize("store", STORES)
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_stores(store, sizes):
     """A result leaves the cube core without the vector cores, if it only leaves it; what a condition keeps stays."""
     for limit in (20, 0, 100):
@@ -317,7 +317,7 @@ def test_stores(store, sizes):
 
 @pytest.mark.parametrize("sizes", [{}, RAGGED], ids=["whole", "ragged"])
 @pytest.mark.parametrize("load", LOADS)
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_loads(load, sizes):
     """So do operands, with zeros for what is outside of the tensor."""
     assert on_cube_alone(check(load, "plain", 40, text=True, **sizes)) == LOADS[load]

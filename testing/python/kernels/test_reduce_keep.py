@@ -104,7 +104,7 @@ COMMON = [("float16", "float32"), ("bfloat16", "float32"), ("int8", "int32"), ("
 
 
 @pytest.mark.parametrize("src, dst", COMMON)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_destination_keeps_its_own_values(src, dst):
     check(src, dst, kinds_of(src, dst))
 
@@ -227,6 +227,7 @@ def test_floats_are_whole_before_they_meet_integers_of_the_destination(dst, dim)
     np.testing.assert_array_equal(out["Y"], want)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("src, dst", [("int32", "float32"), ("int8", "float16"), ("float32", "int32"), ("float16", "int8")])
 def test_long_rows_are_reduced_in_parts_between_integers_and_floats(src, dst):
     length = 150_000

@@ -130,7 +130,7 @@ def check(shape, dim, dtype, clear, keep):
 
 
 @pytest.mark.parametrize("dtype, shape, dim, clear, keep", list(cases()))
-@pytest.mark.one_in(9)
+@pytest.mark.one_in(18)
 def test_reductions(dtype, shape, dim, clear, keep):
     text = check(shape, dim, dtype, clear, keep)
     narrow_column = keep and dim % len(shape) == len(shape) - 1 or shape[dim % len(shape)] == 1

@@ -35,7 +35,7 @@ def agree(func, arrays, expected, name):
 
 
 @pytest.mark.parametrize("source, target", PAIRS)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_bits(source, target):
     """Whole tiles, element-wise work and single elements of a view, and its storage afterwards."""
     s, t = numpy_dtype(source), numpy_dtype(target)

@@ -212,6 +212,7 @@ def test_other_loops(body, blocks):
     check(compiled, *data(4), 2, expected(blocks, *data(4)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_blocks_that_are_left_out(n):
     """Early and late statements of an iteration ask the same condition, each in an iteration of its own."""
@@ -326,7 +327,7 @@ def by_mask(chosen_by, tiles):
 
 
 @pytest.mark.parametrize("chosen_by", CHOICES)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_blocks_that_data_chooses(chosen_by):
     """More tiles than cores, some without any block."""
     tiles = 60
@@ -435,6 +436,7 @@ def by_table(promised):
     return tilelang.compile(k)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("promised, blocks", [(True, [2, 0, 3, 3, 1]), (False, [1, 2, 0]), (True, [])])
 def test_lengths_and_tables_are_data(promised, blocks):
     compiled = by_table(promised)

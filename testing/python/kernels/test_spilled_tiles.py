@@ -274,7 +274,7 @@ REDUCED = {"sum": lambda x, d: x.astype(np.float64).sum(d), "max": lambda x, d: 
         ("max", (5001, 5), 0, F16, F16),
     ],
 )
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_reductions_of_tensors_go_from_part_to_part(small_ub, kind, shape, dim, dtype, result, clear):
     left = tuple(n for d, n in enumerate(shape) if d != dim)
 

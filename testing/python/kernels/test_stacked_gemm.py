@@ -144,6 +144,7 @@ def test_everything_else_a_stack_is_used_for():
     agree(main, {"A": a, "B": b, "C": np.zeros((4, 32, 32), np.float32)}, np.concatenate([c, c.sum(0)[None]]))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rows, dtype", [(24, "float16"), (16, "int8"), (40, "int8"), (5, "float32")])
 def test_planes_that_are_no_whole_pieces_of_the_cube_core(rows, dtype):
     accum = "int32" if dtype == "int8" else "float32"

@@ -91,7 +91,7 @@ def binary(operation, kind, number):
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("kind", ["tiles", "rows", "number", "parameter", "lanes"])
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_operations(target, kind, name, no_scalar_loops):
     build, expected = OPERATIONS[name]
     number = NUMBERS[list(OPERATIONS).index(name) % len(NUMBERS)]
@@ -269,7 +269,7 @@ MIXED = ["int8", "uint16", "int32", "uint32", "int64", "float32", "bfloat16", "b
 @pytest.mark.parametrize("target", ["a2", "a5"])
 @pytest.mark.parametrize("other", MIXED)
 @pytest.mark.parametrize("way", ["from", "to"])
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_other_dtypes(target, other, way):
     """Copies, reductions and updates from uint64 to other dtypes and back mean what the interpreter of the source says, on whatever unit."""
     src, dst = (U64, other) if way == "from" else (other, U64)

@@ -18,7 +18,7 @@ def numbers(dtype, *shape):
 
 @pytest.mark.parametrize("chip", ["a2", "a3", "a5"])
 @pytest.mark.parametrize("dtype", UNSIGNED)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_tiles_and_elements(dtype, chip):
     """Every way an update goes: a tile, a part of one, a tile of another dtype, one element, elements and rows at places that are data."""
     n = 77

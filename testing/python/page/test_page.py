@@ -151,6 +151,7 @@ def test_flags_are_arrows_while_the_mouse_is_over_an_instruction(opened, kernel)
     assert opened.log() == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pipe", ["M", "MTE2", "V"])
 def test_tooltips_tell_the_times_of_their_instruction(opened, kernel, pipe):
     t = time_line(kernel)

@@ -64,7 +64,7 @@ def test_p06_reflected_operators(name):
 
 @pytest.mark.parametrize("sides", _SIDES)
 @pytest.mark.parametrize("symbol,number", [(s, n) for s in _SYMBOLS for n in (2, 2.5) if n == 2 or s not in _BITS])
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_p06_every_operator_with_tiles_and_numbers_on_either_side(symbol, sides, number):
     """Integers where the number is one, float32 otherwise; comparisons count as 0 and 1."""
     dtype = "int32" if number == 2 and symbol != "/" else F32

@@ -159,6 +159,7 @@ def test_without_any_one_flag_statement_there_are_hazards(prepared):
     assert missed == []
 
 
+@pytest.mark.one_in(2)
 def test_issuing_loads_ahead_keeps_the_sequence_of_every_pipe(prepared):
     """Loops are rotated wherever that is legal, however short."""
     ahead = host_program(prefetch_loads(prepared.module, 0))
