@@ -350,7 +350,7 @@ def test_blocks_that_data_chooses(chosen_by):
 
 @lru_cache(maxsize=None)
 def told(unless):
-    """Branches with products tell whether there was one, and which one was last. unless: whether others tell something, too."""
+    """Branches with products tell whether there was one, which one was last, and how many keys. unless: whether others tell something, too."""
 
     @T.prim_func
     def k(
@@ -362,14 +362,16 @@ def told(unless):
         with T.Kernel(4) as bx:
             a, b, p = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F16)
             s, o, m = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
-            found, last = T.alloc_var("bool"), T.alloc_var("int32")
+            found, last, count = T.alloc_var("bool"), T.alloc_var("int32"), T.alloc_var("int32")
             T.fill(o, 0.0)
             T.fill(m, 0.0)
             found = False
             last = -1
+            count = 0
             for k in T.Pipelined(6, num_stages=2):
                 if M[bx, k] >= 0:
                     found = True
+                    count = count + M[bx, k] + 1
                     if M[bx, k] >= 2:
                         last = k
                     step(A, B, a, b, p, s, o, m, M[bx, k])
@@ -378,7 +380,7 @@ def told(unless):
                         last = -2
             if found:
                 for i, j in T.Parallel(N, N):
-                    o[i, j] = o[i, j] + T.cast(last, F32)
+                    o[i, j] = o[i, j] + T.cast(last + count * 16, F32)
             T.copy(o, Y[bx, 0, 0])
 
     return tilelang.compile(k)
@@ -392,7 +394,7 @@ def test_branches_that_set_variables(unless):
     want = np.stack([expected([x for x in row if x >= 0], a, b) for row in masks])
     for row, y in zip(masks, want):
         told_last = [k if x >= 2 else -2 for k, x in enumerate(row) if x >= 2 or unless and x < 0]
-        y += (row >= 0).any() * ([-1] + told_last)[-1]
+        y += (row >= 0).any() * ([-1] + told_last)[-1] + 16 * (row + 1).sum()
     y = strict.run(compiled, {"A": a, "B": b, "M": masks, "Y": np.zeros((4, N, N), np.float32)}, text=unless)["Y"]
     np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
 

@@ -277,12 +277,13 @@ def _side(uses: Uses) -> str:
 
 
 def _sets_scalar(s: Stmt, constant: Callable) -> bool:
-    """True for a scalar variable that is set to what either core knows, whatever it was, if something holds that either knows."""
+    """True for a scalar variable that is set to what either core knows, from other such variables or none, if something holds that either knows. All that use one
+    that a loop sets are equally late (`_together`)."""
     if isinstance(s, IfThenElse):
         return constant(s.condition) and all(
             _sets_scalar(x, constant) for arm in (s.then_case, s.else_case) if arm is not None for x in stmts_of(arm)
         )
-    return isinstance(s, BufferStore) and is_scalar_var(s.buffer) and constant(s.value)
+    return isinstance(s, BufferStore) and is_scalar_var(s.buffer) and all(is_scalar_var(x.source) or constant(x) for x in loads_in(s.value))
 
 
 def _goes_round(loop: For) -> bool:
