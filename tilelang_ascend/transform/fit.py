@@ -32,7 +32,7 @@ from .memory.version_buffers import (
 from .nests.split_nests import longest_nest, split_nests
 from .schedule.interleave_pairs import interleave_pairs
 from .schedule.interleave_windows import interleave_windows
-from .schedule.rotate_loops import rotate_loops, with_less_skew
+from .schedule.rotate_loops import rotate_loops, with_less_skew, with_nests_when_needed
 from .stages import Stage
 from .suggest_tile import suggest_tile
 
@@ -159,9 +159,10 @@ def fit(mapped: PrimFunc, context: Context):
             memory = error.fields["memory"]
             least[memory] = min(least.get(memory, error.fields["needed"]), error.fields["needed"])
     else:
-        in_step = with_less_skew(mapped) if context.in_step else None
-        if in_step is not None and not hopeless_anyway:
-            simpler, meaning = in_step
+        in_ub = context.in_step and failure.fields["memory"] == Space.UB.name
+        less = (in_ub and with_nests_when_needed(mapped)) or (with_less_skew(mapped) if context.in_step else None)
+        if less is not None and not hopeless_anyway:
+            simpler, meaning = less
             context.notes.append(f"{meaning}: {failure.fields['memory']} has no room for values of several")
             return fit(simpler, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None

@@ -123,10 +123,9 @@ class _Walk:
             while node is not None and program.places[id(node)] not in (seen := found.setdefault(id(node.parent), set())):
                 seen.add(program.places[id(node)])
                 node = node.parent.owner
-        return {
-            block: sorted({*indices, *program.jumping.get(block, ())})
-            for block, indices in {**dict.fromkeys(program.jumping, ()), **found}.items()
-        }
+        for block, indices in program.jumping.items():
+            found.setdefault(block, set()).update(indices)
+        return {block: sorted(indices) for block, indices in found.items()}
 
     def ranges(self) -> Ranges:
         entry = self.entry

@@ -169,6 +169,11 @@ def all_home_loops(body: Stmt) -> dict:
     return {b: home_loops(body, b, core) for b in versioned_buffers(body)}
 
 
+def own_buffers(loop: For, body: Stmt) -> set:
+    """Tile buffers and workspaces of which each iteration of a loop in `body` may use a version of its own (`home_loops`)."""
+    return {b for b, homes in all_home_loops(body).items() if any(home.same_as(loop) for home in homes)}
+
+
 def versioned_buffers(body: Stmt) -> list:
     """Tile buffers and workspaces, in order of declaration."""
     return [

@@ -206,6 +206,10 @@ class StepValues:
             result = add(old, result) if kind == "sum" else greatest([old, result]) if kind == "max" else self.unknown((), [old, result])
         self.store(s, dst, result)
 
+    def has_all_keys(self, r: TensorRegion) -> bool:
+        """True if a region has every key of its tile, where that counts keys."""
+        return r.source not in self.keys.dims or spans(r, self.keys.dims[r.source])
+
     def gemm(self, s: Evaluate) -> None:
         a, b, c, clear = s.value.args
         attrs = attrs_of(s)
@@ -214,9 +218,7 @@ class StepValues:
         summed = self.keys.dims.get(a.source) == k_a
         if any(len(r.region) != 2 for r in (a, b, c)) or const_int(clear) is None or not covers_whole(c):
             raise NoRunningSum("a product ends in a part of a tile, or starts anew in some steps", s.span)
-        if not all(
-            covers_whole(r) or not summed and (r.source not in self.keys.dims or spans(r, self.keys.dims[r.source])) for r in (a, b)
-        ):
+        if not all(map(covers_whole if summed else self.has_all_keys, (a, b))):
             raise NoRunningSum("a product is of parts of tiles", s.span)
         rows, columns = identity(c.source)
         old = ZERO if const_int(clear) else self.region(c)

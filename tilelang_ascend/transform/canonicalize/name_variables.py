@@ -103,16 +103,29 @@ class _Accesses:
         return found
 
 
-class _Settle(StmtMutator):
-    """settled: see `_Accesses.settled`. worth: variable -> its name here."""
+class _Worth(StmtMutator):
+    """worth: variable -> its name here."""
 
-    def __init__(self, settled: dict):
-        self.settled, self.worth = settled, {}
+    def __init__(self):
+        self.worth: dict = {}
 
     def expr(self, e):
         if isinstance(e, TensorLoad) and e.source in self.worth:
             return self.worth[e.source]
         return map_children(e, self.expr)
+
+    def name(self, v, value, span) -> Bind:
+        """A name for what a variable is from here on."""
+        self.worth[v] = Var(v.name, dtype_of(v))
+        return Bind(self.worth[v], value, span=span)
+
+
+class _Settle(_Worth):
+    """settled: see `_Accesses.settled`."""
+
+    def __init__(self, settled: dict):
+        super().__init__()
+        self.settled = settled
 
     def block(self, stmt: Stmt) -> Stmt:
         before, self.worth = self.worth, dict(self.worth)
@@ -121,46 +134,33 @@ class _Settle(StmtMutator):
         return out
 
     def visit(self, stmt: Stmt):
-        out = super().visit(stmt)
-        for v in self.settled.get(stmt, ()):
-            name = Var(v.name, dtype_of(v))
-            out = [out, Bind(name, BufferLoad(v, [imm(0)]), span=stmt.span)]
-            self.worth[v] = name
-        return out
+        return [super().visit(stmt), *(self.name(v, BufferLoad(v, [imm(0)]), stmt.span) for v in self.settled.get(stmt, ()))]
 
 
-class _Name(StmtMutator):
-    """named: see `_Accesses.named`. worth: variable -> its name here."""
+class _Name(_Worth):
+    """named: see `_Accesses.named`."""
 
     def __init__(self, named: dict):
+        super().__init__()
         self.named = {v: iter(times) for v, times in named.items()}
-        self.worth: dict = {}
-
-    def expr(self, e):
-        if isinstance(e, TensorLoad) and e.source in self.named:
-            return self.worth[e.source]
-        return map_children(e, self.expr)
 
     def visit_AllocBuffer(self, s: AllocBuffer):
         return None if s.buffer in self.named else s
 
     def visit_BufferStore(self, s: BufferStore):
-        v = s.buffer
-        if v not in self.named:
+        if s.buffer not in self.named:
             return self.generic(s)
-        if not next(self.named[v]):
-            return None
-        name = Var(v.name, dtype_of(v))
-        bind = Bind(name, self.expr(s.value), span=s.span)
-        self.worth[v] = name
-        return bind
+        return self.name(s.buffer, self.expr(s.value), s.span) if next(self.named[s.buffer]) else None
 
 
 def name_variables(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
-    named = _Accesses(func.body).named()
-    body = _Name(named)(func.body) if named else func.body
-    settled = _Accesses(body).settled()
+    accesses, body = _Accesses(func.body), func.body
+    named = accesses.named()
+    if named:
+        body = _Name(named)(body)
+        accesses = _Accesses(body)
+    settled = accesses.settled()
     body = _Settle(settled)(body) if settled else body
     return func if body.same_as(func.body) else func.with_body(body)
 

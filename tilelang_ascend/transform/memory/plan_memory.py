@@ -212,9 +212,11 @@ def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, ban
     for b in _large_first(buffers):
         mine = lifetime(b)
         place = phases.get(b.buffer, (alignment, 0))
-        address = _first_fit(b, 0, ((start, end) for start, end, ranges in taken if meet(ranges, mine)), *place)
-        if banks is not None and b.buffer in banks.rivals:
-            busy = [(start, end) for start, end, ranges in taken if meet(ranges, mine)]
+        chooses = banks is not None and b.buffer in banks.rivals
+        busy: Iterable = ((start, end) for start, end, ranges in taken if meet(ranges, mine))
+        busy = list(busy) if chooses else busy  # One place is found before all have been looked at.
+        address = _first_fit(b, 0, busy, *place)
+        if chooses:
             starts = [_first_fit(b, low, busy, *place) for low in range(banks.nbytes, banks.capacity, banks.nbytes)]
             inside = [address, *(a for a in starts if a + b.total_bytes <= banks.capacity)]
             address = min(inside, key=lambda a: (banks.cost(b, a, placed, done), a))

@@ -110,16 +110,15 @@ class _Part(StmtMutator):
             shared = {}
         ways = [] if fits else [(body, {})]
         ways += [with_own_loads(body, shared)] if shared else []
-        for body, beside, products in [
-            (body, beside, found) for body, beside in ways for found in _choices(_products(body, outside), beside)
-        ]:
-            divided = {b: p.extent for p in products for b in p.plan.dims}
-            parts = self.least_parts(seq(body), divided, max(divided.values(), default=0) // SMALLEST_PART)
-            if parts is not None:
-                for new, old in beside.items():
-                    self.beside.setdefault(old, []).append(new)
-                self.narrow |= all(p.is_narrow(parts) for p in products)
-                return self.parted(s, body, products, parts)
+        for body, beside in ways:
+            for products in _choices(_products(body, outside), beside):
+                divided = {b: p.extent for p in products for b in p.plan.dims}
+                parts = self.least_parts(seq(body), divided, max(divided.values(), default=0) // SMALLEST_PART)
+                if parts is not None:
+                    for new, old in beside.items():
+                        self.beside.setdefault(old, []).append(new)
+                    self.narrow |= all(p.is_narrow(parts) for p in products)
+                    return self.parted(s, body, products, parts)
         return self.results_parted(s)
 
     def least_parts(self, body: Stmt, divided: dict, most: int) -> int | None:

@@ -27,9 +27,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Callable
 
 from ...analysis.tiles.core_kinds import crosses, works_on_cube
-from ...analysis.tiles.home_loops import all_home_loops, apart, versioned_buffers
+from ...analysis.tiles.home_loops import apart, own_buffers, versioned_buffers
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -51,7 +52,6 @@ from ...ir import (
     dtype_of,
     expr_children,
     exprs,
-    free_vars,
     imm,
     map_children,
     renew,
@@ -356,23 +356,12 @@ def _in_between(first: list, second: list, windows: list) -> list[Stmt] | None:
     """Early and late statements, of which both begin on the vector cores, and late ones end there: these do the early ones while the cube core is at what the
     late ones have sent it, and it goes on with what the early ones have sent then. None for others."""
     early, late = windows
-    (made, product), (sent, rest) = map(_begun_by_vectors, (first, second))
-    if not all(any(map(_vector_work, x)) for x in (made, sent)) or not all(any(map(_of_products, x)) for x in (product, rest)):
+    (made, product), (sent, rest) = (_in_front(side, _vector_work) for side in (first, second))
+    if not made or not sent or not all(any(map(_of_products, x)) for x in (product, rest)):
         return None
     if any(map(_vector_work, product)) or not any(map(_vector_work, rest)):
         return None
-    return [x for x in (late(sent), early(made), late.inside(sent)(rest), early.inside(made)(product)) if x]
-
-
-def _begun_by_vectors(body: list) -> tuple[list, list]:
-    """Names and work of the vector cores that waits for no work of the cube core in front of it, and the rest."""
-    begun: list = []
-    rest: list = []
-    for s in body:
-        names = {x.var for x in rest if isinstance(x, Bind)}
-        waits = any(conflict(uses_of(x), uses_of(s)) for x in rest) or any(names & free_vars(e) for x in statements(s) for e in exprs(x))
-        (begun if (_is_name(s) or _vector_work(s)) and not waits else rest).append(s)
-    return begun, rest
+    return [late(sent), early(made), late(rest), early(product)]
 
 
 def _vector_work(s: Stmt) -> bool:
@@ -410,15 +399,19 @@ def _works_in_ub(s: Stmt) -> bool:
     return crosses(s) != "cube" and any(scope_of(b) == "shared.ub" for b in own_uses(s).all)
 
 
-def _loads_first(body: list, to: str | None = None) -> tuple[list, list]:
-    """Loads from GM, to memories of one scope or (None) of all, where nothing in front of them is in their way, and the rest."""
-    loads: list = []
+def _in_front(body: list, wanted: Callable) -> tuple[list, list]:
+    """Statements that are `wanted` in front, where nothing in front of them is in their way, and the rest."""
+    front: list = []
     rest: list = []
     for s in body:
         blocked = any(conflict(uses_of(x), uses_of(s)) for x in rest)
-        first = is_load(s) and to in (None, scope_of(s.value.args[1].source)) and not blocked
-        (loads if first else rest).append(s)
-    return loads, rest
+        (front if wanted(s) and not blocked else rest).append(s)
+    return front, rest
+
+
+def _loads_first(body: list, to: str | None = None) -> tuple[list, list]:
+    """Loads from GM, to memories of one scope or (None) of all, and the rest (`_in_front`)."""
+    return _in_front(body, lambda s: is_load(s) and to in (None, scope_of(s.value.args[1].source)))
 
 
 def _arrived_first(body: list) -> list:
@@ -485,33 +478,36 @@ class _Annotated(StmtMutator):
 
 
 def with_less_skew(func: PrimFunc) -> tuple[PrimFunc, str] | None:
-    """`func` with what only late vector work needs made late or, if it is, with the statements of vector loops in step or, if they are, with tiles one after the
-    other or, if they are, with the statements of all loops in step, and what that means; None if they are."""
+    """`func` with the statements of vector loops in step or, if they are, with tiles one after the other or, if they are, with the statements of
+    all loops in step, and what that means; None if they are."""
     loops = [s for s in statements(func.body) if isinstance(s, For)]
     skewed, chained = ([s for s in loops if a in s.annotations] for a in (SKEW, CHAINED))
-    later = {
-        s: {**dict(s.annotations), SKEW: " ".join(map(str, late))} for s in skewed if (late := _when_needed(s, func.body)) != lateness(s)
-    }
-    if later:
-        return func.with_body(_Annotated(later)(func.body)), "what only late vector work needs is made with it"
     ways = (
         ([s for s in skewed if not works_on_cube(s)], (SKEW,), "vector work of an iteration ends before that of the next one begins"),
         (chained, (CHAINED, BEHIND), "a tile ends before the next one begins"),
         (skewed, (SKEW,), "cube and vector cores take turns in loops"),
     )
-    for loops, what, text in ways:
-        if loops:
-            return func.with_body(_Annotated({s: _without(s, *what) for s in loops})(func.body)), text
-    return None
+    return next(((_annotated(func, {s: _without(s, *what) for s in loops}), text) for loops, what, text in ways if loops), None)
+
+
+def with_nests_when_needed(func: PrimFunc) -> tuple[PrimFunc, str] | None:
+    """`func` with nests whose results nothing but late vector work needs late, too, and what that means; None if they are. It takes less room in UB."""
+    skewed = [s for s in statements(func.body) if isinstance(s, For) and SKEW in s.annotations and works_on_cube(s)]
+    later = {
+        s: {**dict(s.annotations), SKEW: " ".join(map(str, late))} for s in skewed if (late := _when_needed(s, func.body)) != lateness(s)
+    }
+    return (_annotated(func, later), "what only late vector work needs is made with it") if later else None
+
+
+def _annotated(func: PrimFunc, annotations: dict) -> PrimFunc:
+    return func.with_body(_Annotated(annotations)(func.body))
 
 
 def _when_needed(loop: For, whole: Stmt) -> list[int]:
     """The lateness of the statements of a loop, where nests whose results nothing but late vector work needs, such as masks, are as late: these have to have no
     versions for the iterations in between. What is loaded comes early."""
     late, body = lateness(loop), stmts_of(loop.body)
-    if not works_on_cube(loop):
-        return late
-    own = {b for b, homes in all_home_loops(whole).items() if any(home.same_as(loop) for home in homes)}
+    own = own_buffers(loop, whole)
     uses = [uses_of(s) for s in body]
     for i in reversed(range(len(body))):
         if late[i] or not is_parallel(body[i]) or works_on_cube(body[i]):
@@ -528,4 +524,4 @@ def rotate_loops(func: PrimFunc) -> PrimFunc:
     return func.with_body(_Rotate(func.body)(func.body))
 
 
-__all__ = ["rotate_loops", "with_less_skew"]
+__all__ = ["rotate_loops", "with_less_skew", "with_nests_when_needed"]

@@ -30,7 +30,7 @@ from typing import Any, Callable
 
 from ...analysis.index.known_lets import known_lets
 from ...analysis.tiles.core_kinds import CUBE_SCOPES, crosses
-from ...analysis.tiles.home_loops import all_home_loops
+from ...analysis.tiles.home_loops import own_buffers
 from ...errors import location_of
 from ...ir import (
     AllocBuffer,
@@ -329,7 +329,7 @@ class _Skew(StmtMutator):
         new = self.divided(whole)
         offsets = offsets_of(
             new,
-            lambda: {b for b, homes in all_home_loops(self.body).items() if any(home.same_as(s) for home in homes)},
+            lambda: own_buffers(s, self.body),
             self.known,
             self.constant,
         )
