@@ -159,9 +159,8 @@ def fit(mapped: PrimFunc, context: Context):
             memory = error.fields["memory"]
             least[memory] = min(least.get(memory, error.fields["needed"]), error.fields["needed"])
     else:
-        in_ub = context.in_step and failure.fields["memory"] == Space.UB.name
-        less = (in_ub and with_nests_when_needed(mapped)) or (with_less_skew(mapped) if context.in_step else None)
-        if less is not None and not hopeless_anyway:
+        less = _with_less(mapped, failure) if context.in_step and not hopeless_anyway else None
+        if less is not None:
             simpler, meaning = less
             context.notes.append(f"{meaning}: {failure.fields['memory']} has no room for values of several")
             return fit(simpler, context)
@@ -175,6 +174,11 @@ def fit(mapped: PrimFunc, context: Context):
     context.adopt(found)
     context.cramped |= lacks_copies(mapped.body, copies, context.options.max_versions)
     return planned, memory_map
+
+
+def _with_less(mapped: PrimFunc, failure: OutOfMemory):
+    """(`mapped` with nests made later or with less skew, what that means), None if there is no such way. failure: of what did not fit."""
+    return (failure.fields["memory"] == Space.UB.name and with_nests_when_needed(mapped)) or with_less_skew(mapped)
 
 
 def _with_fewer(mapped: PrimFunc, context: Context, versions: int, temporaries: int, lanes: int | None, widened: int | None, turns: bool):
