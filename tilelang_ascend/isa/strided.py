@@ -58,8 +58,8 @@ def _ub_rows(gap: str, padded: bool) -> Callable:
     return rule
 
 
-def _block_runs(gap: str) -> Callable:
-    return lambda v, _: (_times(v.bound("block_len"), BLOCK_BYTES), _times(v.exact("block_len", gap), BLOCK_BYTES))
+def _block_runs(gap: str, blocks: str = "block_len") -> Callable:
+    return lambda v, _: (_times(v.bound(blocks), BLOCK_BYTES), _times(v.exact(blocks, gap), BLOCK_BYTES))
 
 
 def _fractals(stride: str, more: int) -> Callable:
@@ -112,6 +112,7 @@ _RULES: dict[tuple[str, str], Callable] = {
     ("copy_ub_to_gm", "s"): _ub_rows("src_stride", padded=False),
     ("copy_gm_to_l1_nd2nz", "s"): _nd_rows,
     ("copy_gm_to_l1_nd2nz", "d"): _nz_columns,
+    ("fill_l1", "d"): _block_runs("dst_gap", "block_num"),
     ("copy_ub_to_ub", "d"): _block_runs("dst_gap"),
     ("copy_ub_to_ub", "s"): _block_runs("src_gap"),
     ("copy_ub_to_l1", "d"): _block_runs("dst_gap"),

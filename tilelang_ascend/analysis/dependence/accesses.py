@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import FloatImm, IntImm, TensorLoad, dtype_of, elements, itemsize, operand_parts, scope_of, tirx
+from ...ir import FloatImm, IntImm, TensorLoad, Var, dtype_of, elements, itemsize, operand_parts, scope_of, tirx
 from ...isa.strided import fills, strided_footprint
 from ..index.linear import ZERO, Atom, Linear, LinearForms, upper_bound
 from .program import Access
@@ -32,12 +32,35 @@ class AccessReader:
         exact = all(spec.name == record.anew_if or _is_told(arg, spec) for arg, spec in zip(args, record.args))
         for i, direction, low, high in record.footprint(bound):
             access = self._access(loads[i], facts[i], direction, low, high)
+            self._join_clips(access, i, record, dtypes, args, values)
             access.piece, access.pitch = strided_footprint(record, i, known) or (0, 0)
             access.exact = exact and access.write and fills(record, i, known)
             if i == 0 and record.anew_if:
                 access.anew = self._first_iteration(args[known.index[record.anew_if]])
             accesses.append(access)
         return tuple(accesses)
+
+    def _join_clips(self, access: Access, i: int, record, dtypes: list, args: list, values: list) -> None:
+        """Where `skip` rows are left out in front and `max(… - skip, 0)` are what is left, the access of operand `i` begins further on and is as much shorter:
+        it lies where all rows do."""
+        skips = {a.expr: (a, c) for a, c in access.start.terms.items() if c > 0 and a.kind == "opaque" and isinstance(a.expr, Var)}
+        for k, arg in enumerate(args) if skips and access.size is not None else ():
+            left = self._left(arg)
+            if left is None or left.b not in skips or values[k] is None:
+                continue
+            (atom, step), most = skips[left.b], upper_bound(left.a, self.forms, self.extents)
+            fewer = record.footprint(record.bind(dtypes, [*values[:k], values[k] - 1, *values[k + 1 :]], None))
+            size = next((high - (low or 0) for j, _, low, high in fewer if j == i and high is not None), 0)
+            if most is not None and most <= values[k] and access.size - size == step:
+                access.start = access.start.plus(Linear(0, {atom: 1}), -step)
+                return
+
+    def _left(self, arg):
+        """`x - skip` of a name of `max(x - skip, 0)`; None for other arguments."""
+        value = self.forms.values.get(arg) if isinstance(arg, Var) else None
+        if not isinstance(value, tirx.Max) or not isinstance(value.a, tirx.Sub) or not isinstance(value.a.b, Var):
+            return None
+        return value.a if isinstance(value.b, IntImm) and value.b.value == 0 else None
 
     def _first_iteration(self, condition) -> Atom | None:
         """The loop in whose first iteration, and no other, `condition` holds."""

@@ -300,13 +300,30 @@ def upper_bound(expr, forms: LinearForms, extents: dict) -> int | None:
     if isinstance(expr, tirx.FloorDiv) and isinstance(expr.b, IntImm) and expr.b.value > 0:
         bound = upper_bound(expr.a, forms, extents)
         return None if bound is None else bound // int(expr.b.value)
-    if isinstance(expr, (tirx.Add, tirx.Sub)):
-        form = forms(expr)
-        if form.interval(extents)[1] == INF and isinstance(expr, tirx.Add):
-            bounds = [upper_bound(expr.a, forms, extents), upper_bound(expr.b, forms, extents)]
-            return None if None in bounds else sum(bounds)
+    if isinstance(expr, (tirx.Add, tirx.Sub)) and forms(expr).interval(extents)[1] == INF:
+        return _bound_of_sum(expr, forms, extents)
     high = forms(expr).interval(extents)[1]
     return None if high == INF else int(high)
 
 
-__all__ = ["Atom", "INF", "Linear", "LinearForms", "ZERO", "upper_bound"]
+def _bound_of_sum(expr, forms: LinearForms, extents: dict) -> int | None:
+    first, other = upper_bound(expr.a, forms, extents), (upper_bound if isinstance(expr, tirx.Add) else lower_bound)(expr.b, forms, extents)
+    if first is None or other is None:
+        return None
+    return first + other if isinstance(expr, tirx.Add) else first - other
+
+
+def lower_bound(expr, forms: LinearForms, extents: dict) -> int | None:
+    """A constant below which `expr` never is, None when there is no obvious one."""
+    if isinstance(expr, Var) and expr in forms.values:
+        return lower_bound(forms.values[expr], forms, extents)
+    if isinstance(expr, (tirx.Min, tirx.Max)):
+        known = [b for b in (lower_bound(expr.a, forms, extents), lower_bound(expr.b, forms, extents)) if b is not None]
+        if isinstance(expr, tirx.Max):
+            return max(known, default=None)
+        return min(known) if len(known) == 2 else None
+    low = forms(expr).interval(extents)[0]
+    return None if low == -INF else int(low)
+
+
+__all__ = ["Atom", "INF", "Linear", "LinearForms", "ZERO", "lower_bound", "upper_bound"]
