@@ -59,7 +59,7 @@ MASKS = {
     "any of two": (
         lambda r, c: T.if_then_else(T.Or(r >= c, c < 60), 0.0, INF),
         lambda r, c: np.where((r >= c) | (c < 60), 0, INF),
-        False,
+        True,
     ),
     "halves": (lambda r, c: T.if_then_else(r // 2 >= c, 0.0, INF), lambda r, c: np.where(r // 2 >= c, 0, INF), False),
 }

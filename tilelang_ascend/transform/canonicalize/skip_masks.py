@@ -123,7 +123,7 @@ class _Mask:
         value = substitute_expr(s.value, names)
         for keeps in (False, True):
             terms, masked = _terms(value, s, keeps)
-            tests = [over_nest(tirx.Not(x) if masked else x, extents, every=True) for x in terms]
+            tests = [_idle(x, masked, extents) for x in terms]
             if tests and None not in tests and any(free_vars(x) for x in tests):
                 return cls(nest, s, keeps, reduce(tirx.And, tests), _by_rows(value, s, terms, tests, masked, set(extents)))
         return None
@@ -182,6 +182,16 @@ def _terms(value, s: BufferStore, keeps: bool) -> tuple[list, bool]:
     if yes:
         return conjuncts(condition), False
     return (_alternatives(condition), True) if no else ([], False)
+
+
+def _idle(term, masked: bool, extents: dict):
+    """A condition on scalars under which no element of a nest is masked by a term: it holds nowhere if it masks, everywhere if it does not. None if that is not
+    known."""
+    parts = conjuncts(term) if masked else _alternatives(term)
+    if len(parts) == 1:
+        return over_nest(tirx.Not(term) if masked else term, extents, every=True)
+    found = [x for x in (_idle(part, masked, extents) for part in parts) if x is not None]
+    return reduce(tirx.Or, found) if found else None
 
 
 def _alternatives(condition) -> list:
