@@ -43,6 +43,7 @@ from .canonicalize.fold_conditions import fold_conditions
 from .canonicalize.forward_copies import forward_copies
 from .canonicalize.forward_elements import forward_elements
 from .canonicalize.merge_k_steps import merge_k_steps
+from .canonicalize.name_elements import name_elements
 from .canonicalize.name_variables import name_variables
 from .canonicalize.normalize_clears import normalize_clears
 from .canonicalize.own_k_slices import own_k_slices
@@ -129,6 +130,7 @@ CANONICALIZE = (
     Pass(resolve_tensor_views, Stage.TILE),
     Pass(forward_elements, Stage.TILE),
     Pass(bind_elements, Stage.TILE),
+    Pass(name_elements, Stage.TILE),
     Pass(stage_operands, Stage.TILE, ("chip",)),
     Pass(separate_views, Stage.TILE),
     Pass(resolve_views, Stage.TILE),

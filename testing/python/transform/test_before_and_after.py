@@ -175,6 +175,25 @@ PAIRS = {
                 T.tl.fill(X[0:64], T.float32(0.0))
         """,
     ),
+    "name_elements": (
+        """
+        @T.prim_func
+        def main(N: T.Buffer((4,), "int32"), Y: T.Buffer((4, 64), "float32")):
+            for b in T.serial(4):
+                for k in T.serial(N[b] // 8):
+                    for j in T.parallel(64, annotations={"tl.parallel": 1}):
+                        Y[b, j] = T.if_then_else(k * 8 + j < N[b], T.float32(1), T.float32(0))
+        """,
+        """
+        @T.prim_func
+        def main(N: T.Buffer((4,), "int32"), Y: T.Buffer((4, 64), "float32")):
+            for b in T.serial(4):
+                N_v: T.let[T.int32] = N[b]
+                for k in T.serial(N_v // 8):
+                    for j in T.parallel(64, annotations={"tl.parallel": 1}):
+                        Y[b, j] = T.if_then_else(k * 8 + j < N_v, T.float32(1.0), T.float32(0.0))
+        """,
+    ),
     "stage_operands": (
         """
         @T.prim_func
