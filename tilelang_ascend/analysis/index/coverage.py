@@ -79,6 +79,13 @@ def written_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]]]:
         return [[(0, const_int(n)) for n in buffer.ty.shape]]
     if _on_one_core(stmt, core) and not on_chip(buffer):
         return [box for s in stmts_of(stmt.then_case) for box in written_boxes(s, buffer)]
+    if isinstance(stmt, IfThenElse):
+        arms = [
+            [box for s in stmts_of(arm) for box in written_boxes(s, buffer, core)]
+            for arm in (stmt.then_case, stmt.else_case)
+            if arm is not None
+        ]
+        return [box for box in arms[0] if box in arms[1]] if len(arms) == 2 else []
     if is_parallel(stmt):
         return _nest_boxes(stmt, buffer, {})
     record = work_of(stmt)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from ...ir import (
     AllocBuffer,
     Bind,
     BufferStore,
     Call,
     For,
+    Range,
     Stmt,
     TensorLoad,
     TensorRegion,
@@ -18,7 +22,9 @@ from ...ir import (
     dtype_of,
     expr_children,
     exprs,
+    imm,
     scope_of,
+    stmts_of,
     structural_equal,
     substitute_expr,
     sym,
@@ -26,14 +32,25 @@ from ...ir import (
 from ...tile.uses import loads_in
 
 
-def same_work(a: Stmt, b: Stmt) -> bool:
-    """True if `a` surely does what `b` does: the same statements, on tiles of the same shapes, with equal indices and values."""
-    return _Comparison().statements(a, b)
+def same_work(a: Stmt, b: Stmt, counts: Mapping = MappingProxyType({})) -> bool:
+    """True if `a` surely does what `b` does: the same statements, on tiles of the same shapes, with equal indices and values. counts: variable -> how many
+    values it has, from 0 on."""
+    return _Comparison(counts).statements(a, b)
+
+
+def different_statements(a: Stmt, b: Stmt, counts: Mapping = MappingProxyType({})) -> set[int] | None:
+    """The numbers of the statements of `a` that do not surely do what those of `b` in the same places do; None if these are more or fewer."""
+    mine, others, comparison = stmts_of(a), stmts_of(b), _Comparison(counts)
+    if len(mine) != len(others):
+        return None
+    return {n for n, (x, y) in enumerate(zip(mine, others)) if not comparison.statements(x, y)}
 
 
 class _Comparison:
-    def __init__(self):
+    def __init__(self, counts: Mapping):
         self.analyzer = sym.Analyzer()
+        for v, n in counts.items():
+            self.analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(n, dtype_of(v))))
         self.buffers: dict = {}
         """Tile of `b` -> the one of `a` that stands for it."""
         self.values: tuple[dict, dict] = {}, {}
@@ -49,6 +66,8 @@ class _Comparison:
             if a.kind != b.kind or _notes(a) != _notes(b) or not self.equal(a.min, b.min) or not self.equal(a.extent, b.extent):
                 return False
             self.values[1][b.loop_var] = a.loop_var
+            if const_int(a.min) == 0 and const_int(a.extent):
+                self.analyzer.bind(a.loop_var, Range.from_min_extent(a.min, a.extent), True)
         elif isinstance(a, Bind):
             if any(loads_in(x.value) or not dtype_of(x.var).startswith(("int", "uint")) for x in (a, b)):
                 if not self.equal(a.value, b.value):
@@ -118,4 +137,4 @@ def _shown(values: dict) -> dict:
     return {k: str(v) for k, v in values.items()}
 
 
-__all__ = ["same_work"]
+__all__ = ["different_statements", "same_work"]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Set
 from types import MappingProxyType
 
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
+from ...analysis.tiles.piece_loads import PieceLoad
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims
 from ...analysis.tiles.split_globals import is_global
 from ...ir import (
@@ -80,12 +81,19 @@ class DividedBody(StmtMutator):
 
     def visit_For(self, s: For):
         if not is_parallel(s):
-            return self.generic(s)
+            load = PieceLoad.of(s)
+            return self.pieces(load) if load is not None and self.plan.dims.get(load.tile) == load.dim else self.generic(s)
         outer, self.in_nest = self.in_nest, True
         new = self.generic(s) if s.loop_var not in self.plan.nest_vars else self.share(s)
         self.in_nest = outer
         divided = any(is_parallel(x) and x.loop_var in self.plan.nest_vars for x in statements(s))
         return new if outer or divided else self.guarded(new)
+
+    def pieces(self, load: PieceLoad) -> Stmt:
+        """What loads this part of a tile that is loaded in pieces."""
+        part = self.part(const_int(load.tile.ty.shape[load.dim]))
+        assert part.even and load.divides(part.size), f"parts of {part.size} of '{load.tile.name}', which has pieces of {load.size}"
+        return load.part(self.buffers[load.tile], part.first, part.size)
 
     def share(self, s: For) -> For:
         """The iterations of this part."""

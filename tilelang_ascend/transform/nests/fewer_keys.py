@@ -11,9 +11,11 @@ Element-wise work, and products whose results have the keys, may do there what t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 from ...analysis.index.coverage import whole_store
+from ...analysis.tiles.piece_loads import PieceLoad
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims
 from ...ir import (
     AllocBuffer,
@@ -90,6 +92,8 @@ class _Step:
             return self.branches(s)
         if is_parallel(s):
             return self.nest(s)
+        if (load := PieceLoad.of(s)) is not None:
+            return self.pieces(load)
         for op, rule in ((COPY, self.copy), (FILL, self.fill), (GEMM, self.product), (REDUCE, self.reduction)):
             if is_op(s, op):
                 return rule(s)
@@ -212,6 +216,14 @@ class _Step:
         d = next(p[1 - tile] for p in copy_dims(src, dst) if p[tile] == self.keys.dims[near.source])
         first = far.region[d].min
         return with_args(s, [src, dst, imm(d), first + as_dtype(self.count, dtype_of(first))])
+
+    def pieces(self, load: PieceLoad) -> Stmt:
+        if load.there is not None or self.keys.dims[load.tile] != load.dim:
+            raise _SeesAll
+        self.written(load.tile)
+        self.behind[load.tile] = 0
+        first = as_dtype(load.var, dtype_of(self.count)) * load.size
+        return replace(load, there=first < self.count).stmt()
 
     def fill(self, s: Evaluate) -> Stmt:
         r, value = s.value.args

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...analysis.tiles.same_work import same_work
+from ...analysis.tiles.same_work import different_statements
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, find_split, plan_along, spans
 from ...ir import (
     AllocBuffer,
@@ -31,6 +31,7 @@ from ...ir.wellformed import elements_of
 from ...tile import ATOMIC_ADD, COPY, FILL, GEMM, REDUCE, is_op
 from ...tile.uses import is_parallel, on_chip, own_uses
 from .divided_body import DividedBody, LongerBody
+from .keyed_body import KeyedBody
 from .product_grid import ACCUMULATOR_BYTES
 
 
@@ -44,15 +45,28 @@ class LongStep:
     keys: SplitPlan
 
     @staticmethod
-    def of(loop: For, keys: SplitPlan, times: int) -> LongStep | None:
-        """`times` steps in one; None if a longer statement does not surely do what the steps did."""
+    def of(loop: For, keys: SplitPlan, times: int, apart: bool = False) -> LongStep | None:
+        """`times` steps in one; None if a longer statement does not surely do what the steps did. apart: what does not is written so that it looks for the
+        keys of every step where these are."""
         k = loop.loop_var
         body = seq([AllocBuffer(b) for b in keys.dims], loop.body)
         longer = LongerBody(keys, times)
         wide = longer(substitute(body, {k: number_of(loop, k * times)}))
         again = plan_along(wide, longer.buffers[next(iter(keys.dims))], next(iter(keys.dims.values())))
         which = Var("part", dtype_of(k))
-        if not same_work(substitute(body, {k: number_of(loop, k * times + which)}), DividedBody(again, which, times)(wide)):
+        part = substitute(body, {k: number_of(loop, k * times + which)})
+        differ = different_statements(part, DividedBody(again, which, times)(wide), {which: times})
+        if differ and apart:
+            keyed = KeyedBody(loop, keys, times, longer.buffers)
+            found = [keyed.of(x) if n in differ else y for n, (x, y) in enumerate(zip(stmts_of(body), stmts_of(wide)))]
+            if None in found:
+                return None
+            wide = seq(found)
+            again = plan_along(wide, longer.buffers[next(iter(keys.dims))], next(iter(keys.dims.values())))
+            left = different_statements(part, DividedBody(again, which, times)(wide), {which: times})
+            # A nest asks whose a key is, which is what its parts do, in other words.
+            differ = None if left is None else {n for n in left if n not in differ or not is_parallel(stmts_of(wide)[n])}
+        if differ or differ is None:
             return None
         return LongStep(seq(stmts_of(wide)[len(keys.dims) :]), longer.buffers, again)
 

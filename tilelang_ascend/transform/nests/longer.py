@@ -33,7 +33,7 @@ class Longer:
             return None
         which = Var("which", dtype_of(var))
         part = DividedBody(back, which, times)(longer)
-        if not same_work(substitute(whole, {var: var * times + which}), part):
+        if not same_work(substitute(whole, {var: var * times + which}), part, {which: times}):
             return None
         return Longer(drop_allocs(longer, set(mutator.buffers.values()) - {mutator.buffers.get(b) for b in declared}), mutator.buffers)
 

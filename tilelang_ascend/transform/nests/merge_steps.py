@@ -17,6 +17,9 @@ it may follow others without a pause (`chain_tiles`), and what that leaves is fi
     fill(o, 0); for k in range(n): …  ->  fill(o, 0); for k in range(max(ceildiv(n, 4), 1)): …
                                           if n <= 0: fill(o, 0)
 
+Steps whose keys lie in pages load them page by page, and ask for each key whose it is (keyed_body.py); loops that go from the last key to the first, and
+masks of some steps only, are written in other words for that (step_forms.py).
+
 Requires: Tile IR after coarsen_blocks, before separate_products. Ensures: same values but for the rounding of sums; unless products may be made in
 parts, two accumulators of scores fit L0C, and two versions of every longer operand L1.
 """
@@ -62,6 +65,7 @@ from ...tile.uses import covers_whole, loads_in, uses_of
 from .fewer_keys import with_fewer_keys
 from .key_steps import LongStep, counts_otherwise, key_plans, number_of, products_of, room_beside_sums, used_outside
 from .product_grid import ACCUMULATOR_BYTES
+from .step_forms import most_by_reads, other_form
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
@@ -118,6 +122,15 @@ class _Merge(StmtMutator):
         if s.kind != ForKind.SERIAL or loads_in(s.min) or sum(is_op(x, GEMM) for x in stmts_of(s.body)) < 2:
             return self.generic(s)
         used, read = used_outside(self.body, s)
+        merged = self.steps_merged(s, used, read)
+        if merged is None and (other := other_form(s, self.numbers[s][1])) is not None:
+            self.numbers[other] = self.numbers[s]
+            merged = self.steps_merged(other, used, read, apart=True)
+        return self.generic(s) if merged is None else merged
+
+    def steps_merged(self, s: For, used: set, read: set, apart: bool = False) -> Stmt | None:
+        """A loop with fewer and longer steps; None if that is not possible. used, read: what statements outside of the loop use and read. apart: see
+        `LongStep.of`."""
         for keys in key_plans(s):
             times = self.times(s, keys, Grid.of(self.body).most_of_core(self.chip.num_aic) if self.merging.following else 1)
             if times < 2 or any(b in used for b in keys.dims) or counts_otherwise(s.body, keys):
@@ -126,11 +139,11 @@ class _Merge(StmtMutator):
                 check_running_sums(s, keys, read)
             except NoRunningSum:
                 continue
-            merged = self.merged(s, keys, times)
+            merged = self.merged(s, keys, times, apart)
             if merged is not None:
                 self.merging.relied |= times != self.times(s, keys, 1)
                 return merged
-        return self.generic(s)
+        return None
 
     def times(self, loop: For, keys: SplitPlan, tiles: int) -> int:
         """How many steps may become one, where the steps of so many `tiles` follow each other: as many as fit, rather a divisor of the number of steps."""
@@ -142,7 +155,7 @@ class _Merge(StmtMutator):
         limits = self.limits(products, keys, scores, beside)
         most, known = min(limits), steps is not None
         # Half of them, as under a causal mask.
-        expected = steps if known else self.numbers[loop][1] // 2
+        expected = steps if known else min(self.numbers[loop][1], most_by_reads(loop)) // 2
         in_all = tiles * expected
         # Where operands fill L1 first, there are few scores, and loads are what counts; keys that are values, too, fill it until the last product.
         twice = _shared(products, keys)
@@ -165,10 +178,10 @@ class _Merge(StmtMutator):
         rest = self.chip.capacity_bytes(Space.L1) - sum(fixed_bytes(b) for b in operands if b not in keys.dims)
         return l0c // need, rest // (VERSIONS * sum(fixed_bytes(b) for b in operands if b in keys.dims))
 
-    def merged(self, loop: For, keys: SplitPlan, times: int) -> Stmt | None:
+    def merged(self, loop: For, keys: SplitPlan, times: int, apart: bool) -> Stmt | None:
         """The loop with `times` steps in one, and one for the steps that are left over; None if a longer statement does not surely do what the
         steps did."""
-        k, long = loop.loop_var, LongStep.of(loop, keys, times)
+        k, long = loop.loop_var, LongStep.of(loop, keys, times, apart)
         if long is None:
             return None
         b, d = next(iter(keys.dims.items()))
@@ -180,7 +193,7 @@ class _Merge(StmtMutator):
         elif (out := self.last_shorter(loop, long.body, long.keys, n, times)) is not None:
             left = False
         elif const_int(loop.extent) is None and times > MOST_LEFT + 1:
-            return self.merged(loop, keys, MOST_LEFT + 1)
+            return self.merged(loop, keys, MOST_LEFT + 1, apart)
         else:
             out, left = _some_left(loop, long.body, times), True
         self.longer |= {b: (new, left) for b, new in long.buffers.items()}

@@ -9,7 +9,8 @@ between. Loaded again, by when L2 has it, each product takes it piece by piece.
 
 from __future__ import annotations
 
-from ...ir import Evaluate, Stmt, decl_buffer, dtype_of, scope_of, substitute
+from ...analysis.tiles.piece_loads import PieceLoad
+from ...ir import Stmt, decl_buffer, dtype_of, renew, scope_of, substitute
 from ...tile import COPY, GEMM, is_op
 from ...tile.uses import covers_whole, loads_in, moved_regions, uses_of
 
@@ -19,13 +20,9 @@ def shared_tiles(body: list[Stmt], outside: set) -> dict:
     once, by what would load the same later on, and used by products into several accumulators and nothing else. outside: what is used elsewhere, too."""
     out: dict = {}
     for n, load in enumerate(body):
-        if not is_op(load, COPY):
+        tile, read = _loaded(load)
+        if tile is None or scope_of(tile) != "shared.l1" or tile in outside:
             continue
-        source, target = moved_regions(load)
-        tile = target.source
-        if scope_of(tile) != "shared.l1" or scope_of(source.source) not in ("global", "") or tile in outside or not covers_whole(target):
-            continue
-        read = {source.source, *(x.source for r in source.region for x in (*loads_in(r.min), *loads_in(r.extent)))}
         users = [s for s in body if s is not load and tile in uses_of(s).all]
         written = set().union(*(uses_of(s).writes for s in body[n:]))
         if read & written or n > min(map(body.index, users), default=0) or not all(_multiplies(s, tile) for s in users):
@@ -36,6 +33,20 @@ def shared_tiles(body: list[Stmt], outside: set) -> dict:
         if len(products) > 1:
             out[tile] = load, products
     return out
+
+
+def _loaded(s: Stmt) -> tuple:
+    """(the tile of which a statement loads all from a tensor or a workspace, at once or in pieces, the buffers it reads for that); None and nothing for other
+    statements."""
+    if (pieces := PieceLoad.of(s)) is not None:
+        return pieces.tile, pieces.reads()
+    if not is_op(s, COPY):
+        return None, set()
+    source, target = moved_regions(s)
+    if scope_of(source.source) not in ("global", "") or not covers_whole(target):
+        return None, set()
+    bounds = [y for r in source.region for y in (r.min, r.extent)]
+    return target.source, {source.source, *(x.source for e in (*bounds, *s.value.args[2:]) for x in loads_in(e))}
 
 
 def _multiplies(s: Stmt, tile) -> bool:
@@ -53,9 +64,9 @@ def with_own_loads(body: list[Stmt], shared: dict) -> tuple[list[Stmt], dict]:
     return body, beside
 
 
-def _on(s: Stmt, load: Evaluate | None, tiles: dict) -> list[Stmt]:
+def _on(s: Stmt, load: Stmt | None, tiles: dict) -> list[Stmt]:
     """`s` on other tiles, behind a load of them if there is one."""
-    return [substitute(x, tiles) for x in (load, s) if x is not None]
+    return [*([] if load is None else [renew(substitute(load, tiles))]), substitute(s, tiles)]
 
 
 __all__ = ["shared_tiles", "with_own_loads"]

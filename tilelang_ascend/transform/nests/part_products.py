@@ -20,10 +20,12 @@ divided fit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...analysis.tiles.core_kinds import works_on_cube
 from ...analysis.tiles.home_loops import overwritten_first
+from ...analysis.tiles.piece_loads import PieceLoad
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, op_regions, plan_along, spans
 from ...ir import (
     For,
@@ -33,6 +35,7 @@ from ...ir import (
     StmtMutator,
     Var,
     const_int,
+    full_region,
     imm,
     loop,
     redeclared,
@@ -113,7 +116,9 @@ class _Part(StmtMutator):
         for body, beside in ways:
             for products in _choices(_products(body, outside), beside):
                 divided = {b: p.extent for p in products for b in p.plan.dims}
-                parts = self.least_parts(seq(body), divided, max(divided.values(), default=0) // SMALLEST_PART)
+                loads = [(load, p.plan) for p in products for x in p.stmts if (load := PieceLoad.of(x)) is not None]
+                pieces = [load for load, plan in loads if plan.dims[load.tile] == load.dim]
+                parts = self.least_parts(seq(body), divided, max(divided.values(), default=0) // SMALLEST_PART, pieces)
                 if parts is not None:
                     for new, old in beside.items():
                         self.beside.setdefault(old, []).append(new)
@@ -121,10 +126,14 @@ class _Part(StmtMutator):
                     return self.parted(s, body, products, parts)
         return self.results_parted(s)
 
-    def least_parts(self, body: Stmt, divided: dict, most: int) -> int | None:
-        """The least number of equal parts of tiles, of the extents `divided`, with which all fit; None if `most` are not enough."""
+    def least_parts(self, body: Stmt, divided: dict, most: int, pieces: Sequence[PieceLoad] = ()) -> int | None:
+        """The least number of equal parts of tiles, of the extents `divided`, with which all fit; None if `most` are not enough. pieces: how some of them are
+        loaded along what is divided."""
         for parts in range(2, most + 1):
-            if all(n % (parts * FRACTAL_ROWS) == 0 for n in divided.values()) and self.fit(body, dict.fromkeys(divided, parts)):
+            even = all(n % (parts * FRACTAL_ROWS) == 0 for n in divided.values()) and all(
+                x.divides(divided[x.tile] // parts) for x in pieces
+            )
+            if even and self.fit(body, dict.fromkeys(divided, parts)):
                 return parts
         return None
 
@@ -189,7 +198,7 @@ class _Part(StmtMutator):
         """The product of one load in several pieces, of which each has an accumulator of its own, or goes on with that of the one before."""
         plan = SplitPlan({buffers[b]: d for b, d in product.plan.dims.items()})
         stmts = stmts_of(body)
-        loads = [x for x in stmts if is_op(x, COPY) and scope_of(x.value.args[1].source) == "shared.l1"]
+        loads = [x for x in stmts if _loads(x)]
         piece = Var("piece", "int32")
         own = {b for b in plan.dims if scope_of(b) == "local.l0c"}
         work = [_clearing_once(x, plan, piece) for x in stmts if x not in loads]
@@ -286,8 +295,15 @@ def _twice(cube: Stmt, plan: SplitPlan) -> bool:
     return any(plan_along(cube, b, e).dims.keys() & plan.dims.keys() - {b} for b, e in others if const_int(b.ty.shape[e]) != 1)
 
 
+def _loads(s: Stmt) -> bool:
+    """True for what brings something to L1."""
+    return isinstance(s, For) and PieceLoad.of(s) is not None or is_op(s, COPY) and scope_of(s.value.args[1].source) == "shared.l1"
+
+
 def _divides(s: Stmt, plan: SplitPlan) -> bool:
     """True if a part of what is divided is all that a tile op needs for its part."""
+    if (pieces := PieceLoad.of(s)) is not None:
+        return any(plan.dims.get(pieces.tile) == b for _, b in copy_dims(pieces.source, full_region(pieces.tile)))
     regions = op_regions(s)
     mine = [r for r in regions if r.source in plan.dims]
     if not is_op(s, COPY, FILL, GEMM) or not all(spans(r, plan.dims[r.source]) for r in mine):
