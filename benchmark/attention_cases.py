@@ -166,6 +166,24 @@ def decoding():
             bounds.mla(24, 128, keys, rows=rows),
             goal=0.85,
         )
+    page = 64
+    yield case(
+        f"MLA decode 8K keys, pages of {page}",
+        "mla/paged",
+        "mla_paged",
+        dict(batch=24, heads=128, pages=24 * keys // page, page=page, max_pages=keys // page, bN=64, bH=64),
+        lambda page=page: [
+            zeros(24, 128, 512),
+            zeros(24, 128, 64),
+            zeros(24 * keys, 1, 512),
+            zeros(24 * keys, 1, 64),
+            torch.randperm(24 * keys // page, generator=torch.Generator().manual_seed(0)).to(I32).view(24, -1),
+            torch.full((24,), keys, dtype=I32),
+        ],
+        [6],
+        bounds.mla(24, 128, keys, rows=64),
+        goal=0.85,
+    )
     for rows in (16, 64):
         chosen = torch.randperm(1 << 16, generator=torch.Generator().manual_seed(0))[:2048].to(I32)
         yield case(

@@ -64,6 +64,7 @@ SCRIPTS = {
     "flash_decoding/split_kv.py": "--batch 1 --seq 128 --splits 2",
     "flash_decoding/paged.py": "--lengths 70 33",
     "mla/decode.py": "--batch 1 --heads 16 --seq 64 --dim 128",
+    "mla/paged.py": "--lengths 200 33 --heads 16 --page 32 --dim 128",
     "sparse_attention/native_sparse.py": "--seq 40",
     "sparse_attention/gathered.py": "--seq 9 --keys 80 --dim 64 --tail 32",
     "linear_attention/chunks.py": "--seq 64",

@@ -71,6 +71,7 @@ LONG_SCRIPTS = {
     "linear_attention/gated_delta_rule.py": 315,  # five kernels
     "mamba/chunk_scan.py": 255,  # two kernels and the recurrence they stand for
     "mla/decode.py": 100,
+    "mla/paged.py": 116,
     "moe/fused.py": 135,  # two kernels
     "sparse_attention/gathered.py": 117,
     "sparse_attention/native_sparse.py": 115,
