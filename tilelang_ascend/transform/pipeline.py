@@ -42,6 +42,7 @@ from .canonicalize.fit_operands import fit_operands
 from .canonicalize.fold_conditions import fold_conditions
 from .canonicalize.forward_copies import forward_copies
 from .canonicalize.forward_elements import forward_elements
+from .canonicalize.known_extents import known_extents
 from .canonicalize.merge_k_steps import merge_k_steps
 from .canonicalize.name_elements import name_elements
 from .canonicalize.name_variables import name_variables
@@ -126,6 +127,7 @@ CANONICALIZE = (
     Pass(drop_continues, Stage.TILE),
     Pass(name_variables, Stage.TILE),
     Pass(wrap_products, Stage.TILE),
+    Pass(known_extents, Stage.TILE),
     Pass(check_bounds, Stage.TILE, changes=False),
     Pass(resolve_tensor_views, Stage.TILE),
     Pass(forward_elements, Stage.TILE),

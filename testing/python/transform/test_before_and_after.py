@@ -175,6 +175,28 @@ PAIRS = {
                 T.tl.fill(X[0:64], T.float32(0.0))
         """,
     ),
+    "known_extents": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((512,), "float32"), b: T.int32):
+            t = T.alloc_shared((64,), "float32")
+            for k in T.serial(4):
+                first: T.let[T.int32] = b * 256 + k * 64
+                end: T.let[T.int32] = b * 256 + (k + 1) * 64
+                T.tl.copy(X[first:first + T.min(end - first, 64)], t[0:T.min(end - first, 64)])
+                T.tl.copy(X[first:first + (end - k)], t[0:64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((512,), "float32"), b: T.int32):
+            t = T.alloc_shared((64,), "float32")
+            for k in T.serial(4):
+                first: T.let[T.int32] = b * 256 + k * 64
+                end: T.let[T.int32] = b * 256 + (k + 1) * 64
+                T.tl.copy(X[first:first + 64], t[0:64])
+                T.tl.copy(X[first:first + (end - k)], t[0:64])
+        """,
+    ),
     "name_elements": (
         """
         @T.prim_func

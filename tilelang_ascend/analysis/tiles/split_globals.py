@@ -261,9 +261,16 @@ def _agree(a: GlobalAccess, b: GlobalAccess, is_divided) -> bool:
     if a.extents[d] is None or a.extents[d] != b.extents[d] or a.lows[d] is None or b.lows[d] is None:
         return False
     (fixed_a, moving_a), (fixed_b, moving_b) = _parts(a.lows[d], a.inner), _parts(b.lows[d], b.inner)
-    if fixed_a != fixed_b:
-        return False
-    return moving_a == moving_b and _keeps_boxes_apart(moving_a, a.extents[d])
+    if _meet_as_a_whole(a.lows[d].plus(fixed_a, -1), b.lows[d].plus(fixed_b, -1), fixed_a.plus(fixed_b, -1), a.extents[d]):
+        return True
+    return fixed_a == fixed_b and moving_a == moving_b and _keeps_boxes_apart(moving_a, a.extents[d])
+
+
+def _meet_as_a_whole(moving_a: Linear, moving_b: Linear, distance: Linear, extent: int) -> bool:
+    """True if boxes of `extent` indices begin a multiple of that apart, whatever the iterations: they are the same, or have nothing in common. distance: of
+    what is the same in all iterations."""
+    steps = [*moving_a.terms.values(), *moving_b.terms.values(), *distance.terms.values(), distance.const]
+    return all(c % extent == 0 for c in steps)
 
 
 def _same_indices(a: GlobalAccess, b: GlobalAccess) -> bool:
