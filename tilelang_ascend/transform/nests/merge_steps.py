@@ -65,7 +65,7 @@ from ...tile.uses import covers_whole, loads_in, uses_of
 from .fewer_keys import with_fewer_keys
 from .key_steps import LongStep, counts_otherwise, key_plans, number_of, products_of, room_beside_sums, used_outside
 from .product_grid import ACCUMULATOR_BYTES
-from .step_forms import most_by_reads, other_form
+from .step_forms import most_by_tables, other_form
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
@@ -155,7 +155,7 @@ class _Merge(StmtMutator):
         limits = self.limits(products, keys, scores, beside)
         most, known = min(limits), steps is not None
         # Half of them, as under a causal mask.
-        expected = steps if known else min(self.numbers[loop][1], most_by_reads(loop)) // 2
+        expected = steps if known else min(self.numbers[loop][1], most_by_tables(loop)) // 2
         in_all = tiles * expected
         # Where operands fill L1 first, there are few scores, and loads are what counts; keys that are values, too, fill it until the last product.
         twice = _shared(products, keys)

@@ -71,17 +71,15 @@ def other_form(loop: For, most: int) -> For | None:
     return For(k, loop.min, loop.extent, loop.kind, seq(out), annotations=dict(loop.annotations), span=loop.span)
 
 
-def most_by_reads(loop: For) -> float:
-    """How many steps a loop may have for what it reads to lie in its tensors, if everything else in indices is 0; as good as infinitely many if no index
-    tells."""
-    found, k = [math.inf], loop.loop_var
+def most_by_tables(loop: For) -> float:
+    """How many steps a loop may have for the elements it reads of tensors to lie there, if everything else in indices is 0; infinitely many if no index tells.
+    What it loads tells nothing: several sequences may lie in one tensor."""
+    found = [math.inf]
     for s in statements(loop.body):
         for e in exprs(s):
-            reads = [(x.source, list(x.indices)) for x in loads_in(e)]
-            reads += [(r.source, [x.min for x in r.region]) for r in _regions(e)]
-            for b, indices in reads:
-                for i, n in zip(indices, b.ty.shape if not on_chip(b) else ()):
-                    each = _slope(i, k) if const_int(n) is not None else 0
+            for x in loads_in(e):
+                for i, n in zip(x.indices, x.source.ty.shape if not on_chip(x.source) else ()):
+                    each = _slope(i, loop.loop_var) if const_int(n) is not None else 0
                     found += [math.ceil(const_int(n) / each)] if each > 0 else []
     return min(found)
 
@@ -210,4 +208,4 @@ def _guarded(nest: For, condition, elsewhere: list) -> For:
     return rebuild_nest(nest, loops, BufferStore(body.buffer, chosen, list(body.indices), span=body.span))
 
 
-__all__ = ["most_by_reads", "other_form"]
+__all__ = ["most_by_tables", "other_form"]
