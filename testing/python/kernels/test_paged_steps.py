@@ -18,9 +18,10 @@ RNG = np.random.default_rng(0)
 
 
 @lru_cache(maxsize=None)
-def latent(page=BLOCK, backwards=False, masks="all", target="a2", dtype=F16):
+def latent(page=BLOCK, backwards=False, masks="all", target="a2", dtype=F16, around=False, safe=0.0):
     """O = softmax(Q K^T + R S^T) K of the first `lengths` keys, those of a sequence in pages somewhere in K (and S). masks: the keys behind the last one
-    are masked in "all" steps, in the "last" one, or in steps that "hold" some of them."""
+    are masked in "all" steps, in the "last" one, or in steps that "hold" some of them. around: the number of a step is a remainder by how many there are.
+    safe: what the outside of K reads as."""
     pages = BATCH * COLUMNS * BLOCK // page
 
     @T.prim_func
@@ -39,6 +40,7 @@ def latent(page=BLOCK, backwards=False, masks="all", target="a2", dtype=F16):
             s, p = T.alloc_fragment((ROWS, BLOCK), F32), T.alloc_shared((ROWS, BLOCK), dtype)
             o, m, before = T.alloc_fragment((ROWS, DIM), F32), T.alloc_fragment((ROWS,), F32), T.alloc_fragment((ROWS,), F32)
             scale, total, weight = T.alloc_fragment((ROWS,), F32), T.alloc_fragment((ROWS,), F32), T.alloc_fragment((ROWS,), F32)
+            T.annotate_safe_value({K: safe})
             T.copy(Q[b, 0, 0], q)
             T.copy(R[b, 0, 0], r)
             T.clear(o)
@@ -47,7 +49,8 @@ def latent(page=BLOCK, backwards=False, masks="all", target="a2", dtype=F16):
             steps = T.ceildiv(lengths[b], BLOCK)
             for n in T.Pipelined(steps, num_stages=2):
                 k = steps - 1 - n if backwards else n
-                first = table[b, k * BLOCK // page] * page + k * BLOCK % page
+                x = k % steps if around else k
+                first = table[b, x * BLOCK // page] * page + x * BLOCK % page
                 T.copy(K[first : first + BLOCK, :], k_s)
                 T.copy(S[first : first + BLOCK, :], s_s)
                 T.clear(s)
@@ -149,6 +152,19 @@ def test_tables_that_lie():
     compiled = latent(masks="all")
     for bad in (-1, 10**6, 2**31 - 1):
         check(compiled, (100, 31), bad=bad)
+
+
+def test_outsides_that_are_not_zero():
+    """What a step has no page for is as the outside of the tensor: no weight of 0 makes a number of it."""
+    compiled = latent(masks="all", safe=float("inf"))
+    assert merged(compiled)
+    check(compiled, (100, 17))
+
+
+def test_indices_divided_by_what_run_time_tells():
+    compiled = latent(masks="all", around=True)
+    assert merged(compiled)
+    check(compiled, (100, 17))
 
 
 def test_pieces_do_not_wait_for_each_other():

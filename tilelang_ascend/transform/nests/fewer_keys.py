@@ -221,7 +221,8 @@ class _Step:
         if load.there is not None or self.keys.dims[load.tile] != load.dim:
             raise _SeesAll
         self.written(load.tile)
-        self.behind[load.tile] = 0
+        if load.source.source not in self.outside:
+            self.behind[load.tile] = 0
         first = as_dtype(load.var, dtype_of(self.count)) * load.size
         return replace(load, there=first < self.count).stmt()
 

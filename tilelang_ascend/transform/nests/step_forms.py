@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from ...analysis.index.sums import Sum, constant, reader
+from ...analysis.index.sums import SUMS, Sum, constant, reader
 from ...ir import (
     Bind,
     BufferLoad,
@@ -86,11 +86,19 @@ def most_by_tables(loop: For) -> float:
 
 def _slope(index, k: Var) -> float:
     """By how much an index grows from one step to the next; 0 if that is not known."""
-    if k not in free_vars(index) or loads_in(index):
+    if k not in free_vars(index) or not _has_numbers(index):
         return 0
     others = {v: imm(0, dtype_of(v)) for v in free_vars(index) if not v.same_as(k)}
     first, last = (const_int(sym.Analyzer().simplify(substitute_expr(index, {**others, k: imm(n)}))) for n in (0, _FAR))
     return 0 if None in (first, last) else (last - first) / _FAR
+
+
+def _has_numbers(index) -> bool:
+    """True if an index is a number whatever numbers its variables are: it divides by constants alone, and reads nothing."""
+    if isinstance(index, (tirx.FloorDiv, tirx.FloorMod)) and not const_int(index.b):
+        return False
+    known = isinstance(index, (Var, tirx.IntImm, tirx.Cast, tirx.Min, tirx.Max, tirx.FloorDiv, tirx.FloorMod, *SUMS))
+    return known and all(map(_has_numbers, expr_children(index)))
 
 
 def _written_out(body: Stmt, k: Var) -> Stmt | None:
