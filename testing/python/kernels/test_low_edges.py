@@ -287,3 +287,38 @@ def test_chosen_rows_that_begin_in_front(shift, store, width, cols, dtype, offse
             want[:, :cols] = wide[at, 200 - moved : 200 - moved + width][:, :cols]
         got = strict.run(kernel, {"X": x, "I": at, "Y": np.zeros((n, width), dtype)}, {"N": n, "o": o}, text=o == 3)["Y"]
         np.testing.assert_array_equal(got, want)
+
+
+@tilelang.jit
+def rows_from(first):
+    """C = A with rows of another tensor from row `16 + shift` on, up to row 32, and others that follow: `shift` may be negative."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 32), "float16"), B: T.Tensor((64, 32), "float16"), E: T.Tensor((32, 32), "float16"), n: T.Tensor((1,), "int32"),
+        C: T.Tensor((64, 32), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128):
+            a, e, c = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 32), "float16"), T.alloc_fragment((64, 32), "float32")
+            T.copy(E, e)
+            shift = T.max(T.min(n[0], 8), first)
+            rows = T.max(16 - shift, 0)
+            T.copy(A, a)
+            T.copy(B[0:rows, :], a[16 + shift : 16 + shift + rows, :])
+            T.copy(B[40:48, :], a[8:16, :])
+            T.gemm(a, e, c, clear_accum=True)
+            T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.parametrize("shift", [-8, -3, 0, 8])
+def test_rows_in_front_of_where_all_would_lie(shift):
+    """What overwrites some of them waits for them."""
+    a, b = (np.random.default_rng(shift + 8).integers(1, 9, (2, 64, 32))).astype(np.float16)
+    for first in (-8, 0) if shift >= 0 else (-8,):
+        want = a.copy()
+        want[16 + shift : 32] = b[: 16 - shift]
+        want[8:16] = b[40:48]
+        given = {"A": a, "B": b, "E": np.eye(32, dtype=np.float16), "n": np.array([shift], np.int32), "C": np.zeros((64, 32), np.float32)}
+        np.testing.assert_array_equal(strict.run(rows_from(first), given)["C"], want)

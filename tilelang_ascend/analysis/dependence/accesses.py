@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir import FloatImm, IntImm, TensorLoad, Var, dtype_of, elements, itemsize, operand_parts, scope_of, tirx
 from ...isa.strided import fills, strided_footprint
-from ..index.linear import ZERO, Atom, Linear, LinearForms, upper_bound
+from ..index.linear import ZERO, Atom, Linear, LinearForms, lower_bound, upper_bound
 from .program import Access
 
 MAX_GM_VERSIONS = 16
@@ -51,7 +51,9 @@ class AccessReader:
             (atom, step), most = skips[left.b], upper_bound(left.a, self.forms, self.extents)
             fewer = record.footprint(record.bind(dtypes, [*values[:k], values[k] - 1, *values[k + 1 :]], None))
             size = next((high - (low or 0) for j, _, low, high in fewer if j == i and high is not None), 0)
-            if most is not None and most <= values[k] and access.size - size == step:
+            least = lower_bound(left.b, self.forms, self.extents)
+            # Less than no row left out would be rows in front of all.
+            if least is not None and least >= 0 and most is not None and most <= values[k] and access.size - size == step:
                 access.start = access.start.plus(Linear(0, {atom: 1}), -step)
                 return
 
