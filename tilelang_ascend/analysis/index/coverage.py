@@ -80,10 +80,9 @@ def written_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]]]:
     if _on_one_core(stmt, core) and not on_chip(buffer):
         return [box for s in stmts_of(stmt.then_case) for box in written_boxes(s, buffer)]
     if isinstance(stmt, IfThenElse):
+        # Cores may go different ways: what each of them has for itself in one is no matter of the other.
         arms = [
-            [box for s in stmts_of(arm) for box in written_boxes(s, buffer, core)]
-            for arm in (stmt.then_case, stmt.else_case)
-            if arm is not None
+            [box for s in stmts_of(arm) for box in written_boxes(s, buffer)] for arm in (stmt.then_case, stmt.else_case) if arm is not None
         ]
         return [box for box in arms[0] if box in arms[1]] if len(arms) == 2 else []
     if is_parallel(stmt):
