@@ -206,19 +206,22 @@ def _with_fewer(mapped: PrimFunc, context: Context, versions: int, temporaries: 
 
 def _with_more(mapped: PrimFunc, context: Context, chosen: tuple, versions: int, temporaries: int):
     """A better attempt than `chosen`, now that is known how much room temporaries need: if tiles of different inner loops share addresses or, if that
-    gives no load more copies, if none do. None if there is none."""
+    gives no load more copies, if none do; then with copies where addresses that tiles share leave room. None if there is none."""
     planned, memory_map, versioned, _ = chosen
     chip, tiles, ub = context.chip, versioned_bytes(versioned), Space.UB
 
     def counts(needed: int, stores: bool) -> int:
         return sum(n for n, _ in choose_versions(mapped.body, versions, chip, needed, stores).values())
 
-    packed = max(0, memory_map.packed.get(ub, 0) - tiles)
+    taken = memory_map.packed.get(ub, 0)
+    packed = max(0, taken - tiles)
     ways = [(packed, True, False)]
     if counts(0, False) > (loads := counts(packed, False)):
         apart = max(0, bytes_apart(planned, ub, chip) - tiles)
         if counts(apart, False) > loads:
             ways.insert(0, (apart, False, True))
+    if taken < tiles:
+        ways.append((taken - chip.capacity_bytes(ub), True, False))
     before = counts(temporaries, True)
     while ways:
         needed, stores, shares = ways.pop(0)

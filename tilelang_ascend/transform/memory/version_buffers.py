@@ -93,9 +93,7 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
     sliced = slices_of(body)
     if uses_cube(body):
         limit = min(limit, MANY_VERSIONS)  # Vector cores that wait for the cube core have nothing to do with more.
-    parts = {
-        x.loop_var for s in statements(body) if isinstance(s, For) and any(lateness(s)) for x in stmts_of(s.body) if isinstance(x, For)
-    }
+    parts = _loops_over_parts(body)
     for b, homes in all_home_loops(body).items():
         if (slices := sliced.get(b)) is not None:
             out[b] = (slices.count, [loop.loop_var for loop in slices.loops], slices.count)
@@ -114,6 +112,11 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
             n = max([n, *(max(late) + 1 for loop in loops if (late := lateness(loop)))])
         out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required)
     return out
+
+
+def _loops_over_parts(body: Stmt) -> set:
+    """The variables of loops inside of a loop with late statements."""
+    return {x.loop_var for s in statements(body) if isinstance(s, For) and any(lateness(s)) for x in stmts_of(s.body) if isinstance(x, For)}
 
 
 @lru_cache(maxsize=4)
@@ -168,13 +171,14 @@ def estimated_temporaries(func: PrimFunc) -> int:
 
 def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool = True, turns: bool = True) -> dict:
     """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly, but first where loops wait for
-    transfers; `temporaries` bytes of UB stay free. `stores`: also where vector work hides a store. `turns`: tiles of loops one behind the other have the same
+    transfers; `temporaries` bytes of UB stay free, or, if that is less than nothing, as many are left beside all tiles, which share addresses: these are for what
+    loops over parts load or store, whose next part is on its way then. `stores`: also where vector work hides a store. `turns`: tiles of loops one behind the other have the same
     room; inside of a loop with late statements such loops may stand side by side, and share less."""
     wanted = wanted_versions(body, limit)
     sliced = slices_of(body)
     sizes = {b: tile_bytes(b) // (sliced[b].count if b in sliced else 1) for b in wanted}
     capacities = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
-    capacities["shared.ub"] -= temporaries
+    capacities["shared.ub"] -= max(0, temporaries)
     room = _Room(capacities, _turns(body) if turns else {})
     chosen = {b: required for b, (_, _, required) in wanted.items()}
     for b, n in chosen.items():
@@ -182,12 +186,21 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool
 
     urgent, hidden = _in_order(body, limit)
     crossing = frozenset() if stores else _crossing(body)
-    for n in range(2, limit + 1):
-        for b in [*urgent, *hidden] if stores else urgent:
-            if b in crossing and n > DEFAULT_VERSIONS:
-                continue  # That is worth less than a second copy of what is stored.
-            if n <= wanted[b][0] and chosen[b] == n - 1 and room.take(b, sizes[b]):
-                chosen[b] = n
+
+    def share_out(tiles: list) -> None:
+        for n in range(2, limit + 1):
+            for b in tiles:
+                if b in crossing and n > DEFAULT_VERSIONS:
+                    continue  # That is worth less than a second copy of what is stored.
+                if n <= wanted[b][0] and chosen[b] == n - 1 and room.take(b, sizes[b]):
+                    chosen[b] = n
+
+    tiles = [*urgent, *hidden] if stores else urgent
+    share_out(tiles)
+    if temporaries < 0:
+        capacities["shared.ub"] = room.taken("shared.ub") - temporaries
+        parts = _loops_over_parts(body)
+        share_out([b for b in tiles if scope_of(b) == "shared.ub" and parts & set(wanted[b][1])])
     return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
 
 

@@ -171,13 +171,14 @@ def tiles_in(rows: Rows) -> list:
 
 
 def load_rows(values, n: Node, want) -> object:
-    """A temporary with the chosen rows or elements."""
+    """The chosen rows or elements, where they are wanted or in a temporary."""
     (rows, axes) = n.attrs
     if rows.single:
         return load_elements(values, n, want)
-    out, emitter = values.temporary(n.dtype, n.axes, rows.buffer.name + "_rows"), values.emitter
+    wanted = want is not None and _takes_rows(values, n, rows, want)
+    out, emitter = want if wanted else values.temporary(n.dtype, n.axes, rows.buffer.name + "_rows"), values.emitter
     bounds = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
-    words = const_int(out.buffer.ty.shape[-1]) * itemsize(dtype_of(out.buffer)) // 4
+    words = (values.span(n.axes) if wanted else const_int(out.buffer.ty.shape[-1])) * itemsize(n.dtype) // 4
 
     def load(outside: list) -> None:
         _each_row(values, rows, axes, out, lambda at, indices, _: _load_row(values, rows, out, bounds, at, indices, outside))
@@ -196,6 +197,15 @@ def load_rows(values, n: Node, want) -> object:
         load([])
     emitter.out.append(if_then(BufferLoad(missing, index) > imm(0), seq(again), span=emitter.span))
     return out
+
+
+def _takes_rows(values, n: Node, rows: Rows, place) -> bool:
+    """True if transfers may bring rows to their place in the user's tile: each begins with a block, and they are all that lies there, which does not tell
+    where they come from."""
+    laid = place.dense and not place.spread and place.base.multiple_of(place.block) and place.strides == values.canonical(n.axes)
+    whole = values.span(n.axes) * itemsize(n.dtype) % 4 == 0
+    read = [values.ctx.layout(x).buffer for x in tiles_in(rows) if is_tile(x)]
+    return laid and whole and place.dtype == n.dtype and itemsize(n.dtype) in (2, 4) and not any(place.buffer.same_as(x) for x in read)
 
 
 def _load_row(values, rows: Rows, out, bounds: list, at, indices, outside: list) -> None:
