@@ -69,7 +69,8 @@ class Context:
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
     transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: whether such steps may
     be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. pieced: it made a difference. following: they may be as long as is best where tiles of a core
-    follow each other. relied: they are that long. chained: tiles do follow each other. narrow: products are made in parts of few columns. parts:
+    follow each other. relied: they are that long. chained: tiles do follow each other. narrow: products are made in parts of few columns. short: steps stay as they
+    are for want of room. parts:
     tiles are worked on in so many of them. in_step: whether statements of a loop that may run late may run in step
     where memories are too small for values of several iterations. may_join: blocks that load the same may be worked on together. joined: they are. may_overlap, may_pair, may_pair_blocks: halves of tiles,
     tiles, or blocks might be worth being done side by side. apart: which products are made apart from what they are added to, here and in all attempts.
@@ -92,6 +93,7 @@ class Context:
     relied: bool = False
     chained: bool = False
     narrow: bool = False
+    short: bool = False
     parts: int = 1
     apart: Apart = Apart.FOUND
     in_step: bool = True
@@ -126,6 +128,7 @@ class Context:
         self.merged |= other.merged
         self.pieced |= other.pieced
         self.narrow |= other.narrow
+        self.short |= other.short
         self.joined |= other.joined
         self.may_overlap |= other.may_overlap
         self.may_pair |= other.may_pair

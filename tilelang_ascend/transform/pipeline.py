@@ -405,15 +405,15 @@ def _with_nests(func: PrimFunc, context: Context):
 
 
 def _with_blocks(func: PrimFunc, context: Context):
-    """The same. Blocks of mixed kernels that load the same are one, unless their tiles have no room then, or have to be worked on in more parts than
-    without."""
+    """The same. Blocks of mixed kernels that load the same are one, unless their tiles have no room then, or have to be worked on in more parts, or their
+    steps to stay shorter, than without."""
     attempt, lowered = context.attempt(), None
     try:
         lowered = _with_steps(func, attempt)
     except OutOfMemory:
         if not attempt.joined:
             raise
-    if lowered is None or attempt.joined and (attempt.parts > 1 or attempt.narrow):
+    if lowered is None or attempt.joined and (attempt.parts > 1 or attempt.narrow or attempt.short):
         alone = context.attempt()
         alone.may_join = False
         other = _with_steps(func, alone)
@@ -466,6 +466,7 @@ def _with_long_steps(func: PrimFunc, context: Context):
     attempt = context.attempt()
     attempt.options = replace(context.options, merge_steps=False)
     lowered, best = min([*found, (_lower_whole(func, attempt), attempt)], key=lambda way: _crowded(way[1]))
+    best.short = context.options.merge_steps and not best.merged
     context.adopt(best)
     return lowered
 
