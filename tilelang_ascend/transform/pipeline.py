@@ -77,6 +77,7 @@ from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
 from .nests.batch_blocks import batch_blocks
 from .nests.carry_elements import carry_elements
 from .nests.coarsen_blocks import coarsen_blocks
+from .nests.free_tiles import free_tiles
 from .nests.gather_loads import gather_loads
 from .nests.hoist_loads import hoist_loads
 from .nests.join_blocks import join_blocks
@@ -145,6 +146,7 @@ CANONICALIZE = (
     Pass(fit_operands, Stage.TILE, ("chip",)),
     Pass(own_k_slices, Stage.TILE),
     Pass(expand_im2col, Stage.TILE),
+    Pass(free_tiles, Stage.TILE, ("notes",)),
     Pass(fold_conditions, Stage.TILE),
     Pass(normalize_clears, Stage.TILE),
     Pass(keep_operands, Stage.TILE, ("chip", "notes", "may_keep")),

@@ -8,6 +8,7 @@ import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import Evaluate, TensorRegion, const_int, op_name, statements
+from tilelang_ascend.ir.grids import Grid
 from tilelang_ascend.transform import pipeline
 
 F16, F32 = "float16", "float32"
@@ -59,11 +60,22 @@ def expected(x, k, step):
     return y, r
 
 
+def freed(compiled) -> bool:
+    return any("are blocks of their own" in note for note in compiled.artifact.notes)
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Loops over tiles stay, as those whose tiles are not independent do."""
+    monkeypatch.setattr("tilelang_ascend.transform.nests.free_tiles.MOST_TILES", 0)
+
+
 @pytest.mark.parametrize("chip", ["a2", "a5"])
 @pytest.mark.parametrize("step", [ROWS, ROWS // 2])
-def test_rows_of_tiles(step, chip):
+def test_rows_of_tiles(step, chip, kept):
     """Rows of a tile are those of another one, or none of them is; where tiles of a block overlap, the later one counts."""
     compiled = tilelang.compile(scores(step, BLOCKS if step == ROWS else 1), target=chip)
+    assert not freed(compiled)
     alone = any("one of the two vector cores does all vector work" in note for note in compiled.artifact.notes)
     assert alone == (step != ROWS)
     x, k = RNG.standard_normal((BATCH, PARTS * ROWS, DIM)).astype(np.float16), RNG.standard_normal((BATCH, KEYS, DIM)).astype(np.float16)
@@ -78,3 +90,140 @@ def test_slices_between_names_have_as_many_rows_as_these_are_apart():
     body = next(ir for name, ir in lowered.stages if name == "known_extents").body
     regions = [a for s in statements(body) if isinstance(s, Evaluate) and op_name(s) for a in s.value.args if isinstance(a, TensorRegion)]
     assert regions and all(const_int(x.extent) is not None for r in regions for x in r.region)
+
+
+M, N, K, BM, BN, BK = 96, 128, 64, 32, 32, 32
+
+
+def product(order: str, blocks=5, chip="a2"):
+    """C = A @ B by tiles that blocks work through in some order."""
+    rows, columns = M // BM, N // BN
+    total = rows * columns
+
+    @T.prim_func
+    def kernel(A: T.Tensor((M, K), F16), B: T.Tensor((K, N), F16), C: T.Tensor((M, N), F32)):
+        with T.Kernel(blocks, threads=128) as block:
+            a, b, c = T.alloc_shared((BM, BK), F16), T.alloc_shared((BK, BN), F16), T.alloc_fragment((BM, BN), F32)
+            if order == "primitive":
+                for i, j in T.Persistent([rows, columns], blocks, block):
+                    T.clear(c)
+                    for k in T.Pipelined(K // BK, num_stages=2):
+                        T.copy(A[i * BM, k * BK], a)
+                        T.copy(B[k * BK, j * BN], b)
+                        T.gemm(a, b, c)
+                    T.copy(c, C[i * BM, j * BN])
+            else:
+                for w in T.serial(T.ceildiv(total, blocks)):
+                    tile = blocks * w + block
+                    if order == "rows":
+                        i, j = tile // columns, tile % columns
+                    elif order == "columns":
+                        i, j = tile % rows, tile // rows
+                    elif order == "groups":
+                        i, j = tile // 2 % rows, tile % 2 + tile // 2 // rows * 2
+                    elif order == "backwards":
+                        i, j = (total - 1 - tile) // columns, (total - 1 - tile) % columns
+                    elif order == "waves":
+                        i, j = w, block
+                    elif order in ("twice", "left"):
+                        i, j = tile // columns, tile % columns // 2 * 2
+                    elif order == "shuffled":
+                        i, j = (tile * 5 % total) // columns, (tile * 5 % total) % columns
+                    if order == "left":
+                        if tile >= total:
+                            T.loop_break()
+                    if i < rows and j < columns and i >= 0 and tile < total:
+                        T.clear(c)
+                        for k in T.Pipelined(K // BK, num_stages=2):
+                            T.copy(A[i * BM, k * BK], a)
+                            T.copy(B[k * BK, j * BN], b)
+                            T.gemm(a, b, c)
+                        T.copy(c, C[i * BM, j * BN])
+
+    return tilelang.compile(kernel, target=chip)
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("order", ["primitive", "rows", "columns", "groups", "shuffled"])
+def test_independent_tiles_are_blocks(order, chip):
+    compiled = product(order, chip=chip)
+    assert freed(compiled)
+    a, b = RNG.standard_normal((M, K)).astype(np.float16), RNG.standard_normal((K, N)).astype(np.float16)
+    got = strict.run(compiled, {"A": a, "B": b, "C": np.full((M, N), np.nan, np.float32)})["C"]
+    np.testing.assert_allclose(got, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 12])
+def test_numbers_of_blocks(blocks):
+    """Also such as leave nothing out, and more than there are rows."""
+    compiled = product("rows", blocks)
+    assert freed(compiled) == (blocks < 12)
+    a, b = RNG.standard_normal((M, K)).astype(np.float16), RNG.standard_normal((K, N)).astype(np.float16)
+    got = strict.run(compiled, {"A": a, "B": b, "C": np.full((M, N), np.nan, np.float32)}, text=False)["C"]
+    np.testing.assert_allclose(got, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-4, atol=1e-4)
+
+
+def test_groups_have_two_axes():
+    lowered = pipeline.lower(product("groups").artifact.tile_ir, get_chip("a2"), keep_stages=True)
+    grid = Grid.of(next(ir for name, ir in lowered.stages if name == "free_tiles").body)
+    assert sorted(grid.extents) == [M // BM, N // BN]
+
+
+def sums(kind: str):
+    """Tiles that need each other: by what is left on chip, in a variable or in GM, or by where they store."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((8, 64), F32), Y: T.Tensor((8, 64), F32)):
+        with T.Kernel(2, threads=128) as block:
+            x, s = T.alloc_fragment((64,), F32), T.alloc_fragment((64,), F32)
+            n = T.alloc_var("int32")
+            if kind == "in front":
+                T.clear(s)
+            for w in T.serial(4):
+                tile = 2 * w + block
+                T.copy(X[tile, 0], x)
+                if kind == "counted":
+                    n = T.if_then_else(w == 0, 1, n + 1)
+                if kind in ("in front", "on chip"):
+                    if kind == "on chip":
+                        if w == 0:
+                            T.clear(s)
+                    for i in T.Parallel(64):
+                        s[i] = s[i] + x[i]
+                    T.copy(s, Y[tile, 0])
+                elif kind == "counted":
+                    for i in T.Parallel(64):
+                        x[i] = x[i] * T.cast(n, F32)
+                    T.copy(x, Y[tile, 0])
+                elif kind == "in GM":
+                    if w > 0:
+                        T.copy(Y[tile - 2, 0], s)
+                        for i in T.Parallel(64):
+                            x[i] = x[i] + s[i]
+                    T.copy(x, Y[tile, 0])
+                elif kind == "same place":
+                    T.copy(x, Y[block, 0])
+                elif kind == "overlapping":
+                    T.copy(x[0:48], Y[block, w * 4 : w * 4 + 48])
+
+    return tilelang.compile(kernel)
+
+
+@pytest.mark.parametrize("kind", ["in front", "on chip", "counted", "in GM", "same place", "overlapping"])
+def test_tiles_that_need_each_other_stay_in_order(kind):
+    compiled, x = sums(kind), RNG.integers(0, 9, (8, 64)).astype(np.float32)
+    assert not freed(compiled)
+    want = np.zeros((8, 64), np.float32)
+    for block in range(2):
+        for w in range(4):
+            tile = 2 * w + block
+            if kind in ("in front", "on chip", "in GM"):
+                want[tile] = x[tile] + (want[tile - 2] if w else 0)
+            elif kind == "counted":
+                want[tile] = x[tile] * (w + 1)
+            elif kind == "same place":
+                want[block] = x[tile]
+            else:
+                want[block, w * 4 : w * 4 + 48] = x[tile, :48]
+    got = strict.run(compiled, {"X": x, "Y": np.zeros((8, 64), np.float32)})["Y"]
+    np.testing.assert_array_equal(got, want)

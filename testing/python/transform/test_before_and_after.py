@@ -175,6 +175,29 @@ PAIRS = {
                 T.tl.fill(X[0:64], T.float32(0.0))
         """,
     ),
+    "free_tiles": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((6, 128), "float32"), Y: T.Buffer((6, 128), "float32")):
+            for block in T.serial(5, annotations={"tl.grid": 0}):
+                t = T.alloc_shared((64,), "float32")
+                for w in T.serial(3):
+                    tile: T.let[T.int32] = w * 5 + block
+                    if tile // 2 < 6:
+                        T.tl.copy(X[tile // 2, tile % 2 * 64:tile % 2 * 64 + 64], t[0:64])
+                        T.tl.copy(t[0:64], Y[tile // 2, tile % 2 * 64:tile % 2 * 64 + 64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((6, 128), "float32"), Y: T.Buffer((6, 128), "float32")):
+            for bx in T.serial(2, annotations={"tl.grid": 0}):
+                for by in T.serial(6, annotations={"tl.grid": 1}):
+                    t = T.alloc_shared((64,), "float32")
+                    T.tl.copy(X[by, bx * 64:bx * 64 + 64], t[0:64])
+                    T.tl.copy(t[0:64], Y[by, bx * 64:bx * 64 + 64])
+        """,
+        {"notes": []},
+    ),
     "known_extents": (
         """
         @T.prim_func
