@@ -171,7 +171,7 @@ class _Plain(StmtMutator):
 
     def __init__(self, k: Var, most: int):
         self.k, self.known = k, sym.Analyzer()
-        self.known.bind(k, Range.from_min_extent(imm(0), imm(min(most, (1 << (_BITS - 1)) - 1))))
+        self.known.bind(k, Range.from_min_extent(imm(0), imm(max(1, min(most, (1 << (_BITS - 1)) - 1)))))
 
     def expr(self, e):
         if isinstance(e, tirx.Cast) and dtype_of(e) == "int32" and dtype_of(e.value) == "uint32":
