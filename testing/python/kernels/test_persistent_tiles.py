@@ -169,6 +169,27 @@ def test_groups_have_two_axes():
     assert sorted(grid.extents) == [M // BM, N // BN]
 
 
+def test_a_block_ends_with_the_first_tile_it_leaves_out():
+    """Others go on, with tiles of higher numbers."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((8, 64), F32), Y: T.Tensor((8, 64), F32)):
+        with T.Kernel(2, threads=128) as block:
+            x = T.alloc_fragment((64,), F32)
+            for w in T.serial(4):
+                tile = 2 * w + block
+                if tile % 4 == 3:
+                    T.loop_break()
+                T.copy(X[tile, 0], x)
+                T.copy(x, Y[tile, 0])
+
+    compiled, x = tilelang.compile(kernel), RNG.standard_normal((8, 64)).astype(np.float32)
+    assert not freed(compiled)
+    got = strict.run(compiled, {"X": x, "Y": np.zeros((8, 64), np.float32)})["Y"]
+    there = np.array([1, 1, 1, 0, 1, 0, 1, 0], bool)
+    np.testing.assert_array_equal(got, np.where(there[:, None], x, 0))
+
+
 def sums(kind: str):
     """Tiles that need each other: by what is left on chip, in a variable or in GM, or by where they store."""
 

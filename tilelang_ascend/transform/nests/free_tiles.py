@@ -140,7 +140,8 @@ def _there(body: list[Stmt], tile: Var, most: int) -> tuple[int, list[Stmt]] | N
         if body and isinstance(body[0], IfThenElse) and body[0].else_case is None and isinstance(body[0].then_case, Break):
             left = [bool(_number(body[0].condition, tile, n)) for n in range(most)]
             count = left.index(True) if True in left else most
-            return None if any(map(may_leave, body[1:])) else (count, body[1:])
+            # A block ends with the first tile of its own that is left out.
+            return None if not all(left[count:]) or any(map(may_leave, body[1:])) else (count, body[1:])
         if any(map(may_leave, body)):
             return None
         if len(body) == 1 and isinstance(body[0], IfThenElse) and body[0].else_case is None:
