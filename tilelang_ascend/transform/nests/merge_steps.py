@@ -154,8 +154,9 @@ class _Merge(StmtMutator):
         beside = room_beside_sums(self.func, loop, keys, self.chip.capacity_bytes(Space.L0C))
         limits = self.limits(products, keys, scores, beside)
         most, known = min(limits), steps is not None
+        tables = most_by_tables(loop)
         # Half of them, as under a causal mask.
-        expected = steps if known else min(self.numbers[loop][1], most_by_tables(loop)) // 2
+        expected = steps if known else min(self.numbers[loop][1], tables) // 2
         in_all = tiles * expected
         # Where operands fill L1 first, there are few scores, and loads are what counts; keys that are values, too, fill it until the last product.
         twice = _shared(products, keys)
@@ -165,8 +166,8 @@ class _Merge(StmtMutator):
             long = max(min(n // one, in_all // fewest, expected // (1 if known and not twice else some)) for n, fewest, some in LONG_STEPS)
             most = max(most, long // self.merging.in_pieces)
         most = min(most, in_all // FEWEST_STEPS, expected // (1 if known else FEWEST_EXPECTED))
-        if known:
-            return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
+        if known or beside is None and tables < NOBODY_KNOWS:
+            return next((n for n in range(most, most // 2, -1) if (steps or tables) % n == 0), most)
         if beside is not None:  # A last step of another length would need products of its own.
             return next((n for n in range(most, 1, -1) if self.divides(n, loop)), 1)
         return most if expected < NOBODY_KNOWS else min(most, MOST_LEFT + 1)
