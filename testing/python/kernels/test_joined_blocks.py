@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+import attention_cases as cases
 import numpy as np
 import pytest
 import strict
@@ -163,3 +164,12 @@ def test_one_block_a_core_stays():
 
 def test_it_can_be_switched_off(two_cores):
     assert not joined(tilelang.compile(kernel(6, 5), pass_configs={"tl.coarsen_blocks": False}))
+
+
+@pytest.mark.parametrize("batch, waits", [(24, True), (1, False)])
+def test_cores_wait_for_memory_together(batch, waits):
+    """Keys that L2 does not hold come from HBM for all cores at the same time, whatever each takes of them: of latent attention on A5, which multiplies longer than it loads
+    otherwise, blocks are only worked on together where that is so."""
+    build = cases.kernel_of("mla/decode.py", "mla_decode")
+    compiled = tilelang.compile(build(batch, 128, 8192, bN=64, bH=64), target="a5")
+    assert any("load the same operands" in note for note in compiled.artifact.notes) == waits

@@ -88,9 +88,9 @@ def _has_price(product: Stmt, chip) -> bool:
 
 
 def _waits_for_loads(grid: Grid, chip) -> bool:
-    """True if loads of a block take longer than its products: else there is nothing to be gained from fewer of them."""
-    pipes = _Model.of(grid, chip).pipes(grid.body, grid.body)
-    return max(pipes.loads, pipes.to_l0) > pipes.products
+    """True if loads of a core take longer than its products: else there is nothing to be gained from fewer of them."""
+    pipes = _Model.of(grid, chip).pipes(grid.body, grid.body).times(grid.most_of_core(chip.num_aic))
+    return max(pipes.loads + _from_memory(grid, chip), pipes.to_l0) > pipes.products
 
 
 def _joined(grid: Grid, chip) -> Grid | None:
@@ -133,7 +133,21 @@ def _moves(body: Stmt, var, plan: SplitPlan) -> bool:
 
 def _cycles(grid: Grid, chip) -> float:
     """Of all blocks a cube core and its vector cores work on, by what bounds them."""
-    return grid.most_of_core(chip.num_aic) * _Model.of(grid, chip).pipes(grid.body, grid.body).longest
+    pipes = _Model.of(grid, chip).pipes(grid.body, grid.body).times(grid.most_of_core(chip.num_aic))
+    return pipes._replace(loads=pipes.loads + _from_memory(grid, chip)).longest
+
+
+def _from_memory(grid: Grid, chip) -> float:
+    """Cycles until L2 has all operands once, where it does not hold them from launch to launch: cores that do the same wait for memory at the same time, and for
+    L2 at the same time. 0 where only run time tells how much of tensors is needed."""
+    loops = [s for s in statements(grid.body) if isinstance(s, For) and any(is_op(x, GEMM) for x in statements(s))]
+    if any(const_int(s.extent) is None for s in loops):
+        return 0.0
+    operands = {x.source for s in statements(grid.body) if is_op(s, GEMM) for x in s.value.args[:2]}
+    fills = [uses_of(s) for s in statements(grid.body) if is_parallel(s) or work_of(s) is not None]
+    tensors = {b for uses in fills if uses.writes & operands for b in uses.reads if is_global(b)}
+    nbytes = sum(fixed_bytes(b) for b in tensors if None not in map(const_int, b.ty.shape))
+    return nbytes * chip.clock_hz / chip.hbm_bytes_per_second if nbytes > chip.l2_bytes else 0.0
 
 
 @dataclass(frozen=True)
