@@ -248,3 +248,25 @@ def test_tiles_that_need_each_other_stay_in_order(kind):
                 want[block, w * 4 : w * 4 + 48] = x[tile, :48]
     got = strict.run(compiled, {"X": x, "Y": np.zeros((8, 64), np.float32)})["Y"]
     np.testing.assert_array_equal(got, want)
+
+
+def test_names_in_front_of_the_condition():
+    """They keep nobody from seeing which tiles there are."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((7, 64), F32), Y: T.Tensor((7, 64), F32)):
+        with T.Kernel(3, threads=128) as block:
+            x, low = T.alloc_fragment((64,), F32), T.alloc_var(F32)
+            for w in T.serial(3):
+                tile = 3 * w + block
+                low = -0.25
+                if tile < 7:
+                    T.copy(X[tile, 0], x)
+                    for i in T.Parallel(64):
+                        x[i] = T.max(x[i], low)
+                    T.copy(x, Y[tile, 0])
+
+    compiled, x = tilelang.compile(kernel), RNG.standard_normal((7, 64)).astype(np.float32)
+    assert any(note.startswith("the 7 tiles") for note in compiled.artifact.notes)
+    got = strict.run(compiled, {"X": x, "Y": np.zeros((7, 64), np.float32)})["Y"]
+    np.testing.assert_array_equal(got, np.maximum(x, np.float32(-0.25)))

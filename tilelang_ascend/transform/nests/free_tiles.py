@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, takewhile
 
 from ...analysis.index.affine import affine
 from ...analysis.index.sums import SUMS, as_sum
@@ -136,18 +136,20 @@ def _numbered(body: Stmt, inner: Var, outer: Var, times: int, number: Var) -> St
 
 def _there(body: list[Stmt], tile: Var, most: int) -> tuple[int, list[Stmt]] | None:
     """(How many tiles there are, what is done for each) of at most so many: those behind the last one that a condition does not leave out do nothing."""
+    names = list(takewhile(lambda s: isinstance(s, Bind) and not loads_in(s.value), body))
+    first, rest = next(iter(body[len(names) :]), None), body[len(names) + 1 :]
     try:
-        if body and isinstance(body[0], IfThenElse) and body[0].else_case is None and isinstance(body[0].then_case, Break):
-            left = [bool(_number(body[0].condition, tile, n)) for n in range(most)]
+        if isinstance(first, IfThenElse) and first.else_case is None and isinstance(first.then_case, Break):
+            left = [bool(_number(first.condition, tile, n)) for n in range(most)]
             count = left.index(True) if True in left else most
             # A block ends with the first tile of its own that is left out.
-            return None if not all(left[count:]) or any(map(may_leave, body[1:])) else (count, body[1:])
+            return None if not all(left[count:]) or any(map(may_leave, rest)) else (count, [*names, *rest])
         if any(map(may_leave, body)):
             return None
-        if len(body) == 1 and isinstance(body[0], IfThenElse) and body[0].else_case is None:
-            there = [n for n in range(most) if _number(body[0].condition, tile, n)]
+        if isinstance(first, IfThenElse) and first.else_case is None and not rest:
+            there = [n for n in range(most) if _number(first.condition, tile, n)]
             count = max(there, default=-1) + 1
-            return count, list(stmts_of(body[0].then_case)) if len(there) == count else body
+            return count, [*names, *stmts_of(first.then_case)] if len(there) == count else body
     except _Unknown:
         pass
     return most, body
