@@ -270,3 +270,45 @@ def test_names_in_front_of_the_condition():
     assert any(note.startswith("the 7 tiles") for note in compiled.artifact.notes)
     got = strict.run(compiled, {"X": x, "Y": np.zeros((7, 64), np.float32)})["Y"]
     np.testing.assert_array_equal(got, np.maximum(x, np.float32(-0.25)))
+
+
+def stopped(kind: str):
+    """Y = X by tiles, until a condition ends the work of a block."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((12, 64), F32), Y: T.Tensor((12, 64), F32), n: T.int32):
+        with T.Kernel(2, threads=128) as block:
+            x = T.alloc_fragment((64,), F32)
+            for w in T.serial(8):
+                tile = 2 * w + block
+                if kind == "one block":
+                    if tile == 5:
+                        T.loop_break()
+                elif kind == "each third":
+                    if tile % 3 == 2:
+                        T.loop_break()
+                elif kind == "tiles of both":
+                    if tile == 9 or tile == 10:
+                        T.loop_break()
+                elif kind == "number of tiles":
+                    if tile >= n:
+                        T.loop_break()
+                T.copy(X[tile, 0], x)
+                T.copy(x, Y[tile, 0])
+
+    return tilelang.compile(kernel)
+
+
+@pytest.mark.parametrize("kind, free", [("one block", False), ("each third", False), ("tiles of both", True), ("number of tiles", False)])
+def test_a_block_that_stops_leaves_the_others_at_work(kind, free):
+    """Also where only run time tells when it does."""
+    compiled, x, n = stopped(kind), RNG.integers(1, 9, (12, 64)).astype(np.float32), 7
+    assert freed(compiled) == free
+    want = np.zeros((12, 64), np.float32)
+    for block in range(2):
+        for tile in range(block, 12, 2):
+            if {"one block": tile == 5, "each third": tile % 3 == 2, "tiles of both": tile in (9, 10), "number of tiles": tile >= n}[kind]:
+                break
+            want[tile] = x[tile]
+    got = strict.run(compiled, {"X": x, "Y": np.zeros((12, 64), np.float32)}, {"n": n})["Y"]
+    np.testing.assert_array_equal(got, want)

@@ -100,7 +100,7 @@ def _tiles_of(grid: Grid) -> tuple[Var, int, Stmt] | None:
     body = _numbered(inside, grid.axes[0].loop_var, loop.loop_var, blocks, tile)
     if body is None:
         return None
-    found = _there(list(stmts_of(body)), tile, blocks * waves)
+    found = _there(list(stmts_of(body)), tile, blocks, waves)
     if found is None:
         return None
     count, rest = found
@@ -134,15 +134,18 @@ def _numbered(body: Stmt, inner: Var, outer: Var, times: int, number: Var) -> St
     return None if {inner, outer} & left else found
 
 
-def _there(body: list[Stmt], tile: Var, most: int) -> tuple[int, list[Stmt]] | None:
-    """(How many tiles there are, what is done for each) of at most so many: those behind the last one that a condition does not leave out do nothing."""
+def _there(body: list[Stmt], tile: Var, blocks: int, waves: int) -> tuple[int, list[Stmt]] | None:
+    """(How many tiles there are, what is done for each) of at most so many for each of the blocks: those behind the last one that a condition does not
+    leave out do nothing. None if a block may stop for good before tiles that are there."""
+    most = blocks * waves
     names = list(takewhile(lambda s: isinstance(s, Bind) and not loads_in(s.value), body))
     first, rest = next(iter(body[len(names) :]), None), body[len(names) + 1 :]
     try:
         if isinstance(first, IfThenElse) and first.else_case is None and isinstance(first.then_case, Break):
             left = [bool(_number(first.condition, tile, n)) for n in range(most)]
             count = left.index(True) if True in left else most
-            # A block ends with the first tile of its own that is left out.
+            for n in range(blocks, most):
+                left[n] |= left[n - blocks]  # A tile that is left out ends the work of its own block, not that of the others.
             return None if not all(left[count:]) or any(map(may_leave, rest)) else (count, [*names, *rest])
         if any(map(may_leave, body)):
             return None
@@ -151,7 +154,8 @@ def _there(body: list[Stmt], tile: Var, most: int) -> tuple[int, list[Stmt]] | N
             count = max(there, default=-1) + 1
             return count, [*names, *stmts_of(first.then_case)] if len(there) == count else body
     except _Unknown:
-        pass
+        if any(map(may_leave, body)):
+            return None
     return most, body
 
 
