@@ -92,6 +92,25 @@ def test_slices_between_names_have_as_many_rows_as_these_are_apart():
     assert regions and all(const_int(x.extent) is not None for r in regions for x in r.region)
 
 
+@pytest.mark.parametrize("end", ["in front", "at first", "behind"])
+def test_slices_between_names_may_be_empty(end):
+    @T.prim_func
+    def kernel(X: T.Tensor((64, 64), F32), Y: T.Tensor((64, 64), F32)):
+        with T.Kernel(2) as block:
+            s = T.alloc_shared((32, 64), F32)
+            T.clear(s)
+            first = block * 32
+            last = block * 32 + {"in front": -3, "at first": 0, "behind": 5}[end]
+            T.copy(X[first:last, :], s[0 : last - first, :])
+            T.copy(s, Y[first, 0])
+
+    x, want = RNG.integers(1, 9, (64, 64)).astype(np.float32), np.zeros((64, 64), np.float32)
+    if end == "behind":
+        want[:5], want[32:37] = x[:5], x[32:37]
+    got = strict.run(tilelang.compile(kernel), {"X": x, "Y": np.full((64, 64), np.nan, np.float32)})["Y"]
+    np.testing.assert_array_equal(got, want)
+
+
 M, N, K, BM, BN, BK = 96, 128, 64, 32, 32, 32
 
 

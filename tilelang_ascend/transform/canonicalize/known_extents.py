@@ -49,6 +49,7 @@ class _Known(StmtMutator):
     def region(self, r: TensorRegion) -> TensorRegion:
         extents = [x.extent for x in r.region]
         known = [self.number(n) if const_int(n) is None else None for n in extents]
+        known = [n if n is not None and n > 0 else None for n in known]  # Run time leaves out what is empty.
         if not any(n is not None for n in known):
             return r
         return region(r.source, [x.min for x in r.region], [n if k is None else imm(k, dtype_of(n)) for n, k in zip(extents, known)])
