@@ -111,6 +111,31 @@ def test_slices_between_names_may_be_empty(end):
     np.testing.assert_array_equal(got, want)
 
 
+def test_slices_between_the_ends_of_a_long_chain_of_names():
+    @T.prim_func
+    def kernel(X: T.Tensor((64, 64), F32), Y: T.Tensor((64, 64), F32)):
+        with T.Kernel(2) as block:
+            s = T.alloc_shared((32, 64), F32)
+            T.clear(s)
+            behind = block + 5
+            n1 = behind - block
+            n2 = n1 + 1
+            n3 = n2 + 1
+            n4 = n3 + 1
+            n5 = n4 + 1
+            n6 = n5 + 1
+            n7 = n6 + 1
+            n8 = n7 + 1
+            n9 = n8 + 1
+            T.copy(X[n1:n9, :], s[0 : n9 - n1, :])
+            T.copy(s, Y[block * 32, 0])
+
+    x, want = RNG.integers(1, 9, (64, 64)).astype(np.float32), np.zeros((64, 64), np.float32)
+    want[:8] = want[32:40] = x[5:13]
+    got = strict.run(tilelang.compile(kernel), {"X": x, "Y": np.full((64, 64), np.nan, np.float32)})["Y"]
+    np.testing.assert_array_equal(got, want)
+
+
 M, N, K, BM, BN, BK = 96, 128, 64, 32, 32, 32
 
 

@@ -67,7 +67,8 @@ class _Known(StmtMutator):
         found = as_sum(e, exact=True)
         for atom, c in found.terms:
             if isinstance(atom, Var) and atom in self.values and depth:
-                found = found.without([atom]).plus(self.sum(self.values[atom], depth - 1), c)
+                # What other names are may hold the name itself, where it is deeper than is looked into.
+                found = found.plus(Sum(0, ((atom, c),)), -1).plus(self.sum(self.values[atom], depth - 1), c)
         return found
 
 
