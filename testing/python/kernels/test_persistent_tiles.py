@@ -356,3 +356,24 @@ def test_a_block_that_stops_leaves_the_others_at_work(kind, free):
             want[tile] = x[tile]
     got = strict.run(compiled, {"X": x, "Y": np.zeros((12, 64), np.float32)}, {"n": n})["Y"]
     np.testing.assert_array_equal(got, want)
+
+
+def test_tiles_that_are_stored_to_rows_a_hash_chooses():
+    """Its numbers are beyond those of an int32, and wrap."""
+    count, factor, summand, rows = 12, 1103515245, 12345, 29
+
+    @T.prim_func
+    def kernel(X: T.Tensor((count, 64), F32), Y: T.Tensor((rows, 64), F32)):
+        with T.Kernel(2) as block:
+            x = T.alloc_fragment((64,), F32)
+            for w in T.serial(count // 2):
+                tile = 2 * w + block
+                T.copy(X[tile, 0], x)
+                T.copy(x, Y[(tile * factor + summand) % rows, 0])
+
+    x, want = RNG.integers(1, 9, (count, 64)).astype(np.float32), np.zeros((rows, 64), np.float32)
+    chosen = np.array([n * factor + summand for n in range(count)]).astype(np.int32) % rows
+    assert len(set(chosen.tolist())) == count
+    want[chosen] = x
+    got = strict.run(tilelang.compile(kernel), {"X": x, "Y": np.zeros((rows, 64), np.float32)})["Y"]
+    np.testing.assert_array_equal(got, want)

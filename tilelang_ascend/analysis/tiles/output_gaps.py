@@ -131,7 +131,8 @@ class _Finder:
         return [const_int(self.simplified(d)) for d in buffer.ty.shape]
 
     def simplified(self, e):
-        return self.analyzer.simplify(substitute_expr(e, self.sizes))
+        e = substitute_expr(e, self.sizes)
+        return self.analyzer.simplify(e) if sym.constants_fit(e) else e
 
     def visit(self, stmt, loops: dict) -> None:
         """`loops`: extent of every loop around, None for a parallel one (which moves inside of a tile)."""
