@@ -1,12 +1,17 @@
 """Rows chosen by data are loaded where they are wanted, unless what is there says which rows they are, or is needed besides."""
 
+import attention_cases as cases
 import numpy as np
 import pytest
 import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.ir import Call, op_name, statements
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import AllocBuffer, Call, const_int, op_name, scope_of, statements
+from tilelang_ascend.ir.functions import fixed_bytes
+from tilelang_ascend.isa.base import Space
+from tilelang_ascend.transform import pipeline
 
 ROWS, TABLE, DIM = 16, 40, 64
 RNG = np.random.default_rng(0)
@@ -104,3 +109,14 @@ def test_nothing_is_copied_where_rows_can_be_loaded(kind):
     (function,) = tilelang.compile(gather(kind)).artifact.ascend_ir.functions.values()
     called = [op_name(s) for s in statements(function.body) if isinstance(getattr(s, "value", None), Call)]
     assert "ascend.copy_gm_to_ub" in called and "ascend.copy_ub_to_ub" not in called
+
+
+def test_room_that_tiles_sharing_addresses_leave():
+    """Of keys that are gathered part by part, the next part comes while one is on its way out, though all tiles together are larger than UB."""
+    kernel = cases.kernel_of("sparse_attention/gathered.py", "sparse_mla")(1, 1, 1 << 16, 128, 512, 64, 2048, BI=64, block_H=64)
+    compiled = tilelang.compile(kernel, pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
+    lowered = pipeline.lower(compiled.artifact.tile_ir, get_chip("a2"), options=pipeline.Options(fast_math=True), keep_stages=True)
+    versioned = [ir for name, ir in lowered.stages if name == "version_buffers"][-1]
+    tiles = [s.buffer for s in statements(versioned.body) if isinstance(s, AllocBuffer) and scope_of(s.buffer) == "shared.ub"]
+    assert sum(map(fixed_bytes, tiles)) > get_chip("a2").capacity_bytes(Space.UB)
+    assert [const_int(b.ty.shape[0]) for b in tiles if b.name == "KV_shared_ub"] == [2]
