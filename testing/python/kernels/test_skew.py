@@ -457,7 +457,7 @@ def test_weights_that_one_vector_core_stores_stay_with_their_scores():
     """Half of sixteen rows are wanted, so the vector cores do not share them, and one stores the weights: a round later, nothing would overlap."""
     (loop,) = skewed_loops(tilelang.compile(cases.paged([70, 33], 16, 2, 64, 64)[0]))
     late = [n for s, n in zip(stmts_of(loop.body), lateness(loop)) if isinstance(s, IfThenElse)]
-    assert late == [0]
+    assert set(late) == {0}  # The last step has a mask, too.
 
 
 @lru_cache(maxsize=None)
