@@ -377,3 +377,33 @@ def test_tiles_that_are_stored_to_rows_a_hash_chooses():
     want[chosen] = x
     got = strict.run(tilelang.compile(kernel), {"X": x, "Y": np.zeros((rows, 64), np.float32)})["Y"]
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("kept_sum", [False, True])
+def test_loops_of_run_time(kept_sum):
+    """What a loop fills in each of its iterations nobody finds, however many it has; what one that has none leaves alone, the next tile does."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((6, 4, 64), F32), n: T.Tensor((6,), "int32"), Y: T.Tensor((6, 64), F32)):
+        with T.Kernel(2, threads=128) as block:
+            x, twice, s = T.alloc_fragment((64,), F32), T.alloc_fragment((64,), F32), T.alloc_fragment((64,), F32)
+            for w in T.serial(3):
+                tile = 2 * w + block
+                if not kept_sum:
+                    T.clear(s)
+                for k in T.serial(n[tile]):
+                    T.copy(X[tile, k, 0], x)
+                    for i in T.Parallel(64):
+                        twice[i] = x[i] * 2.0
+                    if kept_sum:
+                        if k == 0:
+                            T.clear(s)
+                    for i in T.Parallel(64):
+                        s[i] = s[i] + twice[i]
+                T.copy(s, Y[tile, 0])
+
+    compiled, x = tilelang.compile(kernel), RNG.integers(0, 9, (6, 4, 64)).astype(np.float32)
+    assert freed(compiled) == (not kept_sum)
+    n = np.array([4, 2, 0 if not kept_sum else 1, 1, 3, 0 if not kept_sum else 2], np.int32)
+    got = strict.run(compiled, {"X": x, "n": n, "Y": np.zeros((6, 64), np.float32)})["Y"]
+    np.testing.assert_array_equal(got, [2 * x[t, : n[t]].sum(0) for t in range(6)])

@@ -193,7 +193,14 @@ def _alone(body: list[Stmt], tile: Var, count: int) -> bool:
         apart = all(_apart(box, tile, count, inner) for _, box in stores)
     except _Unknown:
         return False
-    return apart and all(overwritten_first(whole, b) for b in uses.writes if on_chip(b))
+    return apart and all(_is_filled(whole, b) for b in uses.writes if on_chip(b))
+
+
+def _is_filled(body: Stmt, buffer) -> bool:
+    """True if nothing of a tile on chip is read that `body` has not written, be it that loops alone use it, which may have no iteration."""
+    users = [s for s in stmts_of(body) if not isinstance(s, AllocBuffer) and buffer in uses_of(s).all]
+    loops = all(isinstance(s, For) and s.kind == ForKind.SERIAL and overwritten_first(s.body, buffer) for s in users)
+    return loops or overwritten_first(body, buffer)
 
 
 def _apart(box: list, tile: Var, count: int, inner: dict) -> bool:
