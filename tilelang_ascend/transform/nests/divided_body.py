@@ -229,6 +229,10 @@ class SlicedBody(DividedBody):
     def part(self, extent: int) -> Share | Slice:
         return super().part(extent) if self.cut is None else self.cut
 
+    def pieces(self, load: PieceLoad) -> Stmt:
+        assert load.tile in self.own, f"'{load.tile.name}' is loaded in pieces, and stays whole"
+        return super().pieces(load)
+
     def first(self, b):
         return self.part(const_int(b.ty.shape[self.plan.dims[b]])).first
 
