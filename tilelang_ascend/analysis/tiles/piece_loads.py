@@ -30,7 +30,7 @@ from ...ir import (
     tirx,
 )
 from ...tile import COPY, is_op, tile_op
-from ...tile.uses import loads_in, on_chip
+from ...tile.uses import on_chip
 from ..index.sums import as_sum, divided
 from .split_axis import copy_dims
 
@@ -91,11 +91,6 @@ class PieceLoad:
     def along(self) -> int:
         """The dimension of the tensor along which the elements of a piece follow each other."""
         return next(a for a, b in copy_dims(self.source, full_region(self.tile)) if b == self.dim)
-
-    def reads(self) -> set:
-        """The buffers it reads, those that say where pieces are among them."""
-        bounds = [y for x in self.source.region for y in (x.min, x.extent)]
-        return {self.source.source, *(x.source for e in [*bounds, self.there] if e is not None for x in loads_in(e))}
 
     def divides(self, size: int) -> bool:
         """True if parts of `size` elements of the tile are made of whole pieces, or pieces of whole parts."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...analysis.tiles.piece_loads import PieceLoad
 from ...ir import Stmt, decl_buffer, dtype_of, renew, scope_of, substitute
 from ...tile import COPY, GEMM, is_op
-from ...tile.uses import covers_whole, loads_in, moved_regions, uses_of
+from ...tile.uses import covers_whole, moved_regions, uses_of
 
 
 def shared_tiles(body: list[Stmt], outside: set) -> dict:
@@ -20,12 +20,12 @@ def shared_tiles(body: list[Stmt], outside: set) -> dict:
     once, by what would load the same later on, and used by products into several accumulators and nothing else. outside: what is used elsewhere, too."""
     out: dict = {}
     for n, load in enumerate(body):
-        tile, read = _loaded(load)
+        tile = _loaded(load)
         if tile is None or scope_of(tile) != "shared.l1" or tile in outside:
             continue
         users = [s for s in body if s is not load and tile in uses_of(s).all]
         written = set().union(*(uses_of(s).writes for s in body[n:]))
-        if read & written or n > min(map(body.index, users), default=0) or not all(_multiplies(s, tile) for s in users):
+        if uses_of(load).reads & written or n > min(map(body.index, users), default=0) or not all(_multiplies(s, tile) for s in users):
             continue
         products: dict = {}
         for s in users:
@@ -35,18 +35,12 @@ def shared_tiles(body: list[Stmt], outside: set) -> dict:
     return out
 
 
-def _loaded(s: Stmt) -> tuple:
-    """(the tile of which a statement loads all from a tensor or a workspace, at once or in pieces, the buffers it reads for that); None and nothing for other
-    statements."""
+def _loaded(s: Stmt):
+    """The tile of which a statement loads all from a tensor or a workspace, at once or in pieces; None for other statements."""
     if (pieces := PieceLoad.of(s)) is not None:
-        return pieces.tile, pieces.reads()
-    if not is_op(s, COPY):
-        return None, set()
-    source, target = moved_regions(s)
-    if scope_of(source.source) not in ("global", "") or not covers_whole(target):
-        return None, set()
-    bounds = [y for r in source.region for y in (r.min, r.extent)]
-    return target.source, {source.source, *(x.source for e in (*bounds, *s.value.args[2:]) for x in loads_in(e))}
+        return pieces.tile
+    source, target = moved_regions(s) if is_op(s, COPY) else (None, None)
+    return target.source if source is not None and scope_of(source.source) in ("global", "") and covers_whole(target) else None
 
 
 def _multiplies(s: Stmt, tile) -> bool:

@@ -13,18 +13,16 @@ from __future__ import annotations
 import math
 
 from ...analysis.index.sums import SUMS, Sum, constant, reader
+from ...analysis.tiles.split_axis import op_regions
 from ...ir import (
     Bind,
     BufferLoad,
     BufferStore,
-    Call,
     For,
     IfThenElse,
     Range,
     Stmt,
     StmtMutator,
-    TensorLoad,
-    TensorRegion,
     Var,
     choice_of,
     const_int,
@@ -43,7 +41,6 @@ from ...ir import (
     substitute_expr,
     sym,
     tirx,
-    walk_expr,
 )
 from ...tile.nests import is_own, nest_of, rebuild_nest
 from ...tile.uses import is_parallel, loads_in, on_chip, uses_of
@@ -129,23 +126,12 @@ def _falls(body: Stmt, k: Var) -> bool:
         for x in expr_children(e):
             see(x)
 
-    def look(e) -> None:
-        if isinstance(e, TensorLoad) and not on_chip(e.source):
-            for i in e.indices:
-                see(i)
-
     for s in statements(body):
-        for e in exprs(s):
-            walk_expr(e, look)
-            for r in _regions(e):
-                if not on_chip(r.source):
-                    for x in r.region:
-                        see(x.min)
+        loads = [x for e in exprs(s) for x in loads_in(e) if not on_chip(x.source)]
+        regions = [r for r in op_regions(s) if not on_chip(r.source)]
+        for index in [*(i for x in loads for i in x.indices), *(x.min for r in regions for x in r.region)]:
+            see(index)
     return signs == {-1}
-
-
-def _regions(e) -> list:
-    return [a for a in e.args if isinstance(a, TensorRegion)] if isinstance(e, Call) else []
 
 
 def _modular(e) -> Sum:
