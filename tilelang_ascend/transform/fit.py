@@ -5,6 +5,8 @@ Requires: mapped Tile IR after split_rows. Ensures: Ascend IR for both cores tog
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..errors import OutOfMemory
 from ..ir import AllocBuffer, BufferStore, Evaluate, For, PrimFunc, Stmt, children, const_int, dtype_of, itemsize, scope_of, statements
 from ..isa.base import SCOPES, Space
@@ -21,6 +23,7 @@ from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import bytes_apart, plan_memory
 from .memory.version_buffers import (
     DEFAULT_VERSIONS,
+    Sharing,
     choose_versions,
     copies_in,
     crossing_lacks_copies,
@@ -48,7 +51,7 @@ TILED = ("local.l0c", "shared.l1", "shared.ub")
 STREAMED = "shared.ub"
 """The one whose tiles may be in GM, but for a part."""
 
-VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries", "stores", "turns"))
+VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("chip", "sharing"))
 ROTATE = Pass(rotate_loops, Stage.VERSIONED)
 CLEARS = Pass(fold_clears, Stage.VERSIONED)
 PARTS = Pass(split_nests, Stage.VERSIONED, ("lanes",))
@@ -137,7 +140,7 @@ def fit(mapped: PrimFunc, context: Context):
     hopeless_anyway = bool(over)
     temporaries, failure, least, hopeless = estimated_temporaries(mapped), None, {}, _Hopeless()
     if not context.in_step:
-        most = choose_versions(mapped.body, context.options.max_versions, chip, 0)
+        most = choose_versions(mapped.body, chip, Sharing(context.options.max_versions, 0))
         if crossing_lacks_copies(mapped.body, {b: n for b, (n, _) in most.items()}, context.options.max_versions):
             raise NoSecondCopy  # Without any temporaries even.
     # One plan is for the error.
@@ -145,12 +148,12 @@ def fit(mapped: PrimFunc, context: Context):
     for versions, lanes, widened, turns in ways:
         if (lanes or widened) is not None and failure.fields["memory"] != Space.UB.name:
             continue
-        beside = temporaries if lanes is None else 0
-        counts = choose_versions(mapped.body, versions, chip, beside, turns=turns)
+        sharing = Sharing(versions, temporaries if lanes is None else 0, turns=turns)
+        counts = choose_versions(mapped.body, chip, sharing)
         if widened is None and hopeless.covers(counts, lanes):
             continue
         try:
-            chosen = _with_fewer(mapped, context, versions, beside, lanes, widened, turns)
+            chosen = _with_fewer(mapped, context, sharing, lanes, widened)
             break
         except OutOfMemory as error:
             hopeless.add(error.fields["memory"], counts, lanes)
@@ -166,7 +169,7 @@ def fit(mapped: PrimFunc, context: Context):
             return fit(simpler, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is None and widened is None:
-        chosen = _with_more(mapped, context, chosen, versions, temporaries) or chosen
+        chosen = _with_more(mapped, context, chosen, sharing) or chosen
     planned, memory_map, versioned, found = chosen
     copies = copies_in(mapped.body, versioned.body)
     if not context.in_step and crossing_lacks_copies(mapped.body, copies, context.options.max_versions):
@@ -181,59 +184,69 @@ def _with_less(mapped: PrimFunc, failure: OutOfMemory):
     return (failure.fields["memory"] == Space.UB.name and with_nests_when_needed(mapped)) or with_less_skew(mapped)
 
 
-def _with_fewer(mapped: PrimFunc, context: Context, versions: int, temporaries: int, lanes: int | None, widened: int | None, turns: bool):
+def _with_fewer(mapped: PrimFunc, context: Context, sharing: Sharing, lanes: int | None, widened: int | None):
     """An attempt; if temporaries need more than was thought, another one with as many copies less as that takes.
 
     Raises: OutOfMemory.
     """
     try:
-        return attempt(mapped, context.attempt(), versions, temporaries, lanes, widened, turns=turns)
+        return attempt(mapped, context.attempt(), sharing, lanes, widened)
     except OutOfMemory as error:
-        if error.fields["memory"] != Space.UB.name or versions < DEFAULT_VERSIONS or lanes is not None:
+        if error.fields["memory"] != Space.UB.name or sharing.versions < DEFAULT_VERSIONS or lanes is not None:
             raise
-        failure, more = error, temporaries + error.fields["needed"] - error.fields["available"]
+        failure, less = error, replace(sharing, temporaries=sharing.temporaries + _lacking(error))
 
-    def copies(limit: int, needed: int) -> dict:
-        return {b: n for b, (n, _) in choose_versions(mapped.body, limit, context.chip, needed, turns=turns).items()}
+    def copies(sharing: Sharing) -> dict:
+        return {b: n for b, (n, _) in choose_versions(mapped.body, context.chip, sharing).items()}
 
-    before, least, room = copies(versions, temporaries), copies(1, temporaries), context.chip.capacity_bytes(Space.UB)
-    while (fewer := copies(versions, more)) == before and more < room:
-        more += FEWER_BYTES
+    before, least, room = copies(sharing), copies(replace(sharing, versions=1)), context.chip.capacity_bytes(Space.UB)
+    while (fewer := copies(less)) == before and less.temporaries < room:
+        less = replace(less, temporaries=less.temporaries + FEWER_BYTES)
     if all(n <= least[b] for b, n in fewer.items()):
         raise failure
-    return attempt(mapped, context.attempt(), versions, more, lanes, widened, turns=turns)
+    return attempt(mapped, context.attempt(), less, lanes, widened)
 
 
-def _with_more(mapped: PrimFunc, context: Context, chosen: tuple, versions: int, temporaries: int):
-    """A better attempt than `chosen`, now that is known how much room temporaries need: if tiles of different inner loops share addresses or, if that
-    gives no load more copies, if none do; then with copies where addresses that tiles share leave room. None if there is none."""
+def _lacking(error: OutOfMemory) -> int:
+    """Bytes."""
+    return error.fields["needed"] - error.fields["available"]
+
+
+def _with_more(mapped: PrimFunc, context: Context, chosen: tuple, careful: Sharing):
+    """A better attempt than `chosen`, which was `careful`, now that is known how much room temporaries need: if tiles of different inner loops share addresses
+    or, if that gives no load more copies, if none do; then with copies where addresses that tiles share leave room. None if there is none."""
     planned, memory_map, versioned, _ = chosen
     chip, tiles, ub = context.chip, versioned_bytes(versioned), Space.UB
 
-    def counts(needed: int, stores: bool) -> int:
-        return sum(n for n, _ in choose_versions(mapped.body, versions, chip, needed, stores).values())
+    def with_room(free: int, stores: bool) -> Sharing:
+        """free: bytes beside all versions, less than none if these have to share addresses."""
+        return replace(careful, temporaries=max(0, free), spare=max(0, -free), stores=stores, turns=True)
+
+    def counts(sharing: Sharing) -> int:
+        return sum(n for n, _ in choose_versions(mapped.body, chip, sharing).values())
 
     taken = memory_map.packed.get(ub, 0)
     packed = max(0, taken - tiles)
     ways = [(packed, True, False)]
-    if counts(0, False) > (loads := counts(packed, False)):
+    if counts(with_room(0, False)) > (loads := counts(with_room(packed, False))):
         apart = max(0, bytes_apart(planned, ub, chip) - tiles)
-        if counts(apart, False) > loads:
+        if counts(with_room(apart, False)) > loads:
             ways.insert(0, (apart, False, True))
     if taken < tiles:
         ways.append((taken - chip.capacity_bytes(ub), True, False))
-    before = counts(temporaries, True)
+    before = counts(with_room(careful.temporaries, True))
     while ways:
-        needed, stores, shares = ways.pop(0)
-        if needed >= temporaries or counts(needed, stores) <= before:
+        free, stores, alone = ways.pop(0)
+        sharing = with_room(free, stores)
+        if free >= careful.temporaries or counts(sharing) <= before:
             continue
         try:
-            more = attempt(mapped, context.attempt(), versions, needed, None, stores=stores)
+            more = attempt(mapped, context.attempt(), sharing)
         except OutOfMemory as error:
             if stores and error.fields["memory"] == ub.name:
-                ways.append((needed + error.fields["needed"] - error.fields["available"], True, True))
+                ways.append((free + _lacking(error), True, True))
             continue
-        if not shares or bytes_apart(more[0], ub, chip) <= chip.capacity_bytes(ub):
+        if not alone or bytes_apart(more[0], ub, chip) <= chip.capacity_bytes(ub):
             return more
     return None
 
@@ -270,32 +283,23 @@ class _Hopeless:
         return [n for b, (n, _) in counts.items() if SCOPES.get(scope_of(b)) is Space[memory]]
 
 
-def attempt(
-    mapped: PrimFunc,
-    context: Context,
-    versions: int,
-    temporaries: int,
-    lanes: int | None,
-    widened: int | None = None,
-    stores=True,
-    turns=True,
-):
+def attempt(mapped: PrimFunc, context: Context, sharing: Sharing, lanes: int | None = None, widened: int | None = None):
     """(function with addresses, memory map, function with versions, context) of one choice. Loads that bring more than is needed, because that takes less time,
     bring no more where there is no room.
 
     Raises: OutOfMemory.
     """
-    versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries, stores=stores, turns=turns)
+    versioned = run((VERSIONS,), mapped, context, sharing=sharing)
     tiled = run((ROTATE, CLEARS) if lanes is None else (ROTATE, CLEARS, PARTS), versioned, context, lanes=lanes)
     close_loads: list = []
     trying = context.attempt()
     try:
-        found = _lowered(tiled, trying, widened, close_loads, versions == 1)
+        found = _lowered(tiled, trying, widened, close_loads, sharing.versions == 1)
     except OutOfMemory as error:
         if not close_loads or error.fields["memory"] != Space.UB.name:
             raise
         trying = context.attempt()
-        found = _lowered(tiled, trying, widened, None, versions == 1)
+        found = _lowered(tiled, trying, widened, None, sharing.versions == 1)
     context.adopt(trying)
     return *found, versioned, context
 

@@ -11,6 +11,7 @@ from tilelang_ascend.errors import TilelangAscendError
 from tilelang_ascend.ir import IRModule, PrimFunc, parse, same_program
 from tilelang_ascend.transform import pipeline
 from tilelang_ascend.transform.driver import Apart, Direct
+from tilelang_ascend.transform.memory.version_buffers import Sharing
 from tilelang_ascend.transform.stages import Stage
 
 CHIP = get_chip("a2")
@@ -1455,7 +1456,7 @@ PAIRS = {
                 T.tl.copy(X[k * 64:k * 64 + 64], a[k % 2, 0:64])
                 T.tl.copy(a[k % 2, 0:64], Y[k * 64:k * 64 + 64])
         """,
-        {"versions": 2, "temporaries": 0, "stores": True, "turns": True},
+        {"sharing": Sharing(2, temporaries=0)},
     ),
     "fold_clears": (
         """

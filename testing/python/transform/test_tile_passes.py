@@ -40,7 +40,7 @@ from tilelang_ascend.transform.canonicalize.forward_copies import forward_copies
 from tilelang_ascend.transform.canonicalize.merge_k_steps import merge_k_steps
 from tilelang_ascend.transform.canonicalize.normalize_clears import normalize_clears
 from tilelang_ascend.transform.lower.fold_clears import fold_clears
-from tilelang_ascend.transform.memory.version_buffers import version_buffers
+from tilelang_ascend.transform.memory.version_buffers import Sharing, version_buffers
 from tilelang_ascend.transform.nests.map_grid import map_grid
 from tilelang_ascend.transform.nests.split_rows import split_rows
 from tilelang_ascend.transform.nests.stage_globals import stage_globals
@@ -139,7 +139,7 @@ def accumulators(func):
 
 
 def test_fold_clears_makes_the_first_mmad_start_from_zero():
-    out = fold_clears(version_buffers(map_grid(placed(samples.gemm(256, 256, 256)), CHIP), 2, CHIP))
+    out = fold_clears(version_buffers(map_grid(placed(samples.gemm(256, 256, 256)), CHIP), CHIP, Sharing(2)))
     assert not calls(out, "fill")
     cond = calls(out, "gemm")[0].value.args[3]
     assert isinstance(cond, tirx.EQ) and cond.a.name == "k"
@@ -482,8 +482,8 @@ def test_version_buffers_numbers_each_loop_by_itself():
                 """
             ).strip()
         ),
-        2,
         CHIP,
+        Sharing(2),
     )
     first, second = (s for s in stmts_of(out.body) if isinstance(s, For))
     assert first.loop_var in _variables(first.body)
@@ -508,7 +508,7 @@ def main(A: T.Buffer((64, 128), "float16")):
 def test_version_buffers_numbers_slices_that_iterations_keep_to(used, versions):
     """Slices of a loop are versions of a smaller tile, unless somebody looks at another one: of a loop inside of which the first one runs, of no
     loop, or at parts of two."""
-    out = version_buffers(parse(SLICES.format(slice=used).strip()), 2, CHIP)
+    out = version_buffers(parse(SLICES.format(slice=used).strip()), CHIP, Sharing(2))
     a = buffers(out)["a"]
     assert shape(a) == ([4, 64, 32] if versions == 4 else [1, 64, 128])
     if versions == 4:
@@ -521,7 +521,7 @@ def test_version_buffers_leaves_slices_of_parts_of_fractals_together():
     narrow = (
         SLICES.format(slice="k * 8:k * 8 + 8").replace("k * 32:k * 32 + 32", "k * 8:k * 8 + 8").replace("k in range(4)", "k in range(16)")
     )
-    assert shape(buffers(version_buffers(parse(narrow.strip()), 2, CHIP))["a"]) == [1, 64, 128]
+    assert shape(buffers(version_buffers(parse(narrow.strip()), CHIP, Sharing(2)))["a"]) == [1, 64, 128]
 
 
 def _variables(body) -> set:
@@ -529,7 +529,7 @@ def _variables(body) -> set:
 
 
 def test_version_buffers_double_buffers_what_each_iteration_overwrites():
-    out = version_buffers(map_grid(placed(samples.gemm(1024, 1024, 1024)), CHIP), 2, CHIP)
+    out = version_buffers(map_grid(placed(samples.gemm(1024, 1024, 1024)), CHIP), CHIP, Sharing(2))
     found = {n: shape(b)[0] for n, b in buffers(out).items()}
     assert found == {"A_shared": 2, "B_shared": 2, "C_local": 2}
     load = calls(out, "copy")[0].value.args[1]
@@ -538,12 +538,12 @@ def test_version_buffers_double_buffers_what_each_iteration_overwrites():
 
 def test_version_buffers_respects_num_stages_and_the_limit():
     func = map_grid(placed(samples.gemm(1024, 1024, 768, stages=3)), CHIP)
-    assert shape(buffers(version_buffers(func, 4, CHIP))["A_shared"])[0] == 3
-    assert shape(buffers(version_buffers(func, 1, CHIP))["A_shared"])[0] == 1
+    assert shape(buffers(version_buffers(func, CHIP, Sharing(4)))["A_shared"])[0] == 3
+    assert shape(buffers(version_buffers(func, CHIP, Sharing(1)))["A_shared"])[0] == 1
 
 
 def test_version_buffers_keeps_single_copies_that_exceed_the_memory():
-    out = version_buffers(split_rows(map_grid(placed(samples.minicv()), CHIP)), 2, CHIP)
+    out = version_buffers(split_rows(map_grid(placed(samples.minicv()), CHIP)), CHIP, Sharing(2))
     found = {n: shape(b)[0] for n, b in buffers(out).items()}
     assert found["C_BUF_l0c"] == 1 and found["B_BUF"] == 1
 
@@ -556,7 +556,7 @@ def test_version_buffers_keeps_carried_tiles_single():
         tile_op("copy", region(a, [k * 1024], [512]), region(x, [0], [512])),
         samples.parallel([(i, 1024)], BufferStore(x, x[i] + imm(1.0, "float32"), [i])),
     )
-    out = version_buffers(PrimFunc([a], seq(AllocBuffer(x), loop(k, 4, step))), 2, CHIP)
+    out = version_buffers(PrimFunc([a], seq(AllocBuffer(x), loop(k, 4, step))), CHIP, Sharing(2))
     assert shape(buffers(out)["x"]) == [1, 1024]
 
 
@@ -574,7 +574,7 @@ def test_version_buffers_has_as_much_under_way_as_memory_takes(elements, trips, 
         tile_op("copy", region(a, [k * elements], [elements]), full_region(x)),
         tile_op("copy", full_region(x), region(a, [k * elements], [elements])),
     )
-    out = version_buffers(PrimFunc([a], seq(AllocBuffer(x), loop(k, trips, step))), limit, CHIP)
+    out = version_buffers(PrimFunc([a], seq(AllocBuffer(x), loop(k, trips, step))), CHIP, Sharing(limit))
     assert shape(buffers(out)["x"])[0] == versions
 
 
@@ -589,7 +589,7 @@ def test_version_buffers_adds_up_partial_loads(second, versions):
         tile_op("copy", region(a, [k * 1024 + second], [1024 - second]), region(x, [second], [1024 - second])),
         tile_op("copy", region(x, [0], [1024]), region(a, [k * 1024], [1024])),
     )
-    out = version_buffers(PrimFunc([a], seq(AllocBuffer(x), loop(k, 4, step))), 2, CHIP)
+    out = version_buffers(PrimFunc([a], seq(AllocBuffer(x), loop(k, 4, step))), CHIP, Sharing(2))
     assert shape(buffers(out)["x"]) == [versions, 1024]
 
 
@@ -618,7 +618,7 @@ def test_fills_that_the_next_iteration_overwrites_are_dropped(use, dropped):
 
 
 def test_attrs_survive():
-    out = version_buffers(map_grid(placed(samples.gemm(256, 256, 256, trans_b=1)), CHIP), 2, CHIP)
+    out = version_buffers(map_grid(placed(samples.gemm(256, 256, 256, trans_b=1)), CHIP), CHIP, Sharing(2))
     assert int(attrs_of(calls(out, "gemm")[0])["transpose_B"]) == 1
 
 

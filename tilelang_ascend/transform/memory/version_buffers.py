@@ -16,6 +16,7 @@ Requires: placed Tile IR after split_rows. Ensures: every tile buffer and worksp
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ...analysis.tiles.core_kinds import crosses, uses_cube
@@ -60,6 +61,23 @@ HIDING_WORK = 2
 # Room kept in UB for temporaries of element-wise expressions, in float32 tiles of the largest shape.
 UB_TEMPORARIES = 2
 TEMPORARY_ITEMSIZE = 4
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How tiles share the memories out.
+
+    versions: at most so many of a tile, but for what it cannot do without. temporaries: bytes of UB that stay free; None: an estimate. spare: bytes of UB
+    that tiles which share addresses leave, beside all versions, to what loops over parts load or store, whose next part is on its way then. stores: versions
+    also where vector work hides a store. turns: tiles of loops one behind the other have the same room; inside of a loop with late statements such loops may
+    stand side by side, and share less.
+    """
+
+    versions: int
+    temporaries: int | None = None
+    spare: int = 0
+    stores: bool = True
+    turns: bool = True
 
 
 def versioned_bytes(func: PrimFunc) -> int:
@@ -169,23 +187,21 @@ def estimated_temporaries(func: PrimFunc) -> int:
     return UB_TEMPORARIES * max(tiles, default=0) * TEMPORARY_ITEMSIZE
 
 
-def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool = True, turns: bool = True) -> dict:
-    """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly, but first where loops wait for
-    transfers; `temporaries` bytes of UB stay free, or, if that is less than nothing, as many are left beside all tiles, which share addresses: these are for what
-    loops over parts load or store, whose next part is on its way then. `stores`: also where vector work hides a store. `turns`: tiles of loops one behind the other have the same
-    room; inside of a loop with late statements such loops may stand side by side, and share less."""
+def choose_versions(body: Stmt, chip, sharing: Sharing) -> dict:
+    """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly, but first where loops wait for transfers."""
+    limit = sharing.versions
     wanted = wanted_versions(body, limit)
     sliced = slices_of(body)
     sizes = {b: tile_bytes(b) // (sliced[b].count if b in sliced else 1) for b in wanted}
     capacities = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
-    capacities["shared.ub"] -= max(0, temporaries)
-    room = _Room(capacities, _turns(body) if turns else {})
+    capacities["shared.ub"] -= sharing.temporaries
+    room = _Room(capacities, _turns(body) if sharing.turns else {})
     chosen = {b: required for b, (_, _, required) in wanted.items()}
     for b, n in chosen.items():
         room.take(b, sizes[b] * n, True)
 
     urgent, hidden = _in_order(body, limit)
-    crossing = frozenset() if stores else _crossing(body)
+    crossing = frozenset() if sharing.stores else _crossing(body)
 
     def share_out(tiles: list) -> None:
         for n in range(2, limit + 1):
@@ -195,10 +211,10 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool
                 if n <= wanted[b][0] and chosen[b] == n - 1 and room.take(b, sizes[b]):
                     chosen[b] = n
 
-    tiles = [*urgent, *hidden] if stores else urgent
+    tiles = [*urgent, *hidden] if sharing.stores else urgent
     share_out(tiles)
-    if temporaries < 0:
-        capacities["shared.ub"] = room.taken("shared.ub") - temporaries
+    if sharing.spare:
+        capacities["shared.ub"] = room.taken("shared.ub") + sharing.spare
         parts = _loops_over_parts(body)
         share_out([b for b in tiles if scope_of(b) == "shared.ub" and parts & set(wanted[b][1])])
     return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
@@ -364,16 +380,16 @@ class _AddVersions(StmtMutator):
         return self.generic(s)
 
 
-def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = None, stores: bool = True, turns: bool = True) -> PrimFunc:
-    """Apply to a placed Tile IR function; no buffer gets more than `limit` versions, and all fit the memories of `chip` together with
-    `temporaries` bytes in UB (None: an estimate). `stores`, `turns`: as in `choose_versions`."""
-    if temporaries is None:
-        temporaries = estimated_temporaries(func)
-    versions = choose_versions(func.body, limit, chip, temporaries, stores, turns)
+def version_buffers(func: PrimFunc, chip, sharing: Sharing) -> PrimFunc:
+    """Apply to a placed Tile IR function; all versions fit the memories of `chip` together, shared out as `sharing` says."""
+    if sharing.temporaries is None:
+        sharing = replace(sharing, temporaries=estimated_temporaries(func))
+    versions = choose_versions(func.body, chip, sharing)
     return func.with_body(_AddVersions(versions, slices_of(func.body))(func.body))
 
 
 __all__ = [
+    "Sharing",
     "choose_versions",
     "copies_in",
     "crossing_lacks_copies",
