@@ -43,6 +43,8 @@ from .suggest_tile import suggest_tile
 NEST_LANES = (8192, 2048, 512)
 # What a last attempt widens of a tile of bytes: statements that need more run element by element.
 WIDENED_BYTES = 8192
+# By which what parts of statements of other sizes need differs (assumed: their own temporaries, and where these begin).
+PARTS_DIFFER = 16384
 # By which more room is left to temporaries, until tiles have fewer versions.
 FEWER_BYTES = 4096
 
@@ -144,10 +146,14 @@ def fit(mapped: PrimFunc, context: Context):
         if crossing_lacks_copies(mapped.body, {b: n for b, (n, _) in most.items()}, context.options.max_versions):
             raise NoSecondCopy  # Without any temporaries even.
     # One plan is for the error.
-    ways = [(1, None, None, True)] if hopeless_anyway else _attempts(context.options, mapped.body)
+    ways = [(1, None, None, True)] if hopeless_anyway else list(_attempts(context.options, mapped.body))
+    in_vain = None
     for versions, lanes, widened, turns in ways:
-        if (lanes or widened) is not None and failure.fields["memory"] != Space.UB.name:
-            continue
+        if (lanes or widened) is not None:
+            if in_vain is None:
+                in_vain = failure.fields["memory"] != Space.UB.name or _parts_in_vain(mapped, context, failure, ways[-1])
+            if in_vain:
+                continue
         sharing = Sharing(versions, temporaries if lanes is None else 0, turns=turns)
         counts = choose_versions(mapped.body, chip, sharing)
         if widened is None and hopeless.covers(counts, lanes):
@@ -177,6 +183,19 @@ def fit(mapped: PrimFunc, context: Context):
     context.adopt(found)
     context.cramped |= lacks_copies(mapped.body, copies, context.options.max_versions)
     return planned, memory_map
+
+
+def _parts_in_vain(mapped: PrimFunc, context: Context, failure: OutOfMemory, last: tuple) -> bool:
+    """True if statements in parts will not fit, as the `last` way of `_attempts` lacks much. Nothing else is left to try without a simpler schedule: then this
+    is never said."""
+    if not context.in_step or _with_less(mapped, failure) is None:
+        return False
+    versions, lanes, widened, turns = last
+    try:
+        attempt(mapped, context.attempt(), Sharing(versions, 0, turns=turns), lanes, widened)
+    except OutOfMemory as error:
+        return error.fields["memory"] != Space.UB.name or _lacking(error) > PARTS_DIFFER
+    return False
 
 
 def _with_less(mapped: PrimFunc, failure: OutOfMemory):

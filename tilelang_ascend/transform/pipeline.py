@@ -170,6 +170,7 @@ PLACE = (
     Pass(lengthen_tiles, Stage.PLACED, ("chip", "notes", "may_coarsen")),
 )
 """A core for every statement, a memory for every buffer."""
+BEGIN = (*CANONICALIZE, *PLACE)
 PICK = (Pass(pick_elements, Stage.PLACED, ("chip",)),)
 """Only if tiles do not fit otherwise."""
 SUMS = (Pass(part_accumulators, Stage.PLACED, ("chip", "notes")),)
@@ -448,12 +449,16 @@ def _with_steps(func: PrimFunc, context: Context):
 def _with_long_steps(func: PrimFunc, context: Context):
     """The same. Steps of attention as long as products in parts allow, as fit whole, or as they are: what
     fits only in more parts of tiles than shorter steps need is not worth it, nor is what fits in parts of products with few columns only."""
-    found = []
+    found, tried = [], []
     for pieces in (1, 2, 4, 0) if context.options.merge_steps else ():
         attempt = context.attempt()
         attempt.in_pieces = pieces
         try:
-            lowered = _lower_whole(func, attempt)
+            placed = run(BEGIN, func, attempt)
+            if any(structural_equal(placed, other) for other in tried):
+                continue
+            tried.append(placed)
+            lowered = _lower_placed(placed, attempt)
         except OutOfMemory:
             if not attempt.merged:
                 raise
@@ -467,15 +472,15 @@ def _with_long_steps(func: PrimFunc, context: Context):
             break  # Other numbers would make the same.
     attempt = context.attempt()
     attempt.options = replace(context.options, merge_steps=False)
-    lowered, best = min([*found, (_lower_whole(func, attempt), attempt)], key=lambda way: _crowded(way[1]))
+    lowered, best = min([*found, (_lower_placed(run(BEGIN, func, attempt), attempt), attempt)], key=lambda way: _crowded(way[1]))
     best.short = context.options.merge_steps and not best.merged
     context.adopt(best)
     return lowered
 
 
-def _lower_whole(func: PrimFunc, context: Context):
-    """The same, with longer steps if they are asked for."""
-    placed, inner = run((*CANONICALIZE, *PLACE), func, context), context.attempt()
+def _lower_placed(placed: PrimFunc, context: Context):
+    """The same of a function after `BEGIN`."""
+    inner = context.attempt()
     nested = run(NESTS, placed, inner, uncut=False, inner=False)
     try:
         synced, memory_map, attempt = _in_parts(nested, inner)
