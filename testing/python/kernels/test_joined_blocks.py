@@ -166,10 +166,13 @@ def test_it_can_be_switched_off(two_cores):
     assert not joined(tilelang.compile(kernel(6, 5), pass_configs={"tl.coarsen_blocks": False}))
 
 
-@pytest.mark.parametrize("batch, waits", [(24, True), (1, False)])
-def test_cores_wait_for_memory_together(batch, waits):
+@pytest.mark.parametrize("batch, pages, waits", [(24, False, True), (24, True, True), (1, False, False)])
+def test_cores_wait_for_memory_together(batch, pages, waits):
     """Keys that L2 does not hold come from HBM for all cores at the same time, whatever each takes of them: of latent attention on A5, which multiplies longer than it loads
-    otherwise, blocks are only worked on together where that is so."""
-    build = cases.kernel_of("mla/decode.py", "mla_decode")
-    compiled = tilelang.compile(build(batch, 128, 8192, bN=64, bH=64), target="a5")
+    otherwise, blocks are only worked on together where that is so. Of pages, data says how many each takes."""
+    if pages:
+        func = cases.kernel_of("mla/paged.py", "mla_paged")(batch, 128, batch * 128, 64, 128, bN=64, bH=64)
+    else:
+        func = cases.kernel_of("mla/decode.py", "mla_decode")(batch, 128, 8192, bN=64, bH=64)
+    compiled = tilelang.compile(func, target="a5")
     assert any("load the same operands" in note for note in compiled.artifact.notes) == waits

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...analysis.tiles.split_axis import SplitPlan, plan_along
 from ...analysis.tiles.split_globals import is_global
-from ...ir import Bind, For, PrimFunc, Stmt, children, const_int, dtype_of, free_vars, itemsize, statements
+from ...ir import Bind, For, PrimFunc, Stmt, children, const_int, dtype_of, exprs, free_vars, itemsize, statements
 from ...ir.functions import fixed_bytes
 from ...ir.grids import Grid
 from ...isa.base import VECTOR_CORES_PER_BLOCK
@@ -138,16 +139,42 @@ def _cycles(grid: Grid, chip) -> float:
 
 
 def _from_memory(grid: Grid, chip) -> float:
-    """Cycles until L2 has all operands once, where it does not hold them from launch to launch: cores that do the same wait for memory at the same time, and for
-    L2 at the same time. 0 where only run time tells how much of tensors is needed."""
-    loops = [s for s in statements(grid.body) if isinstance(s, For) and any(is_op(x, GEMM) for x in statements(s))]
-    if any(const_int(s.extent) is None for s in loops):
-        return 0.0
+    """Cycles until L2 has what all blocks load of operands once, where it does not hold these tensors from launch to launch: cores that do the same wait for
+    memory at the same time, and for L2 at the same time."""
     operands = {x.source for s in statements(grid.body) if is_op(s, GEMM) for x in s.value.args[:2]}
-    fills = [uses_of(s) for s in statements(grid.body) if is_parallel(s) or work_of(s) is not None]
-    tensors = {b for uses in fills if uses.writes & operands for b in uses.reads if is_global(b)}
-    nbytes = sum(fixed_bytes(b) for b in tensors if None not in map(const_int, b.ty.shape))
-    return nbytes * chip.clock_hz / chip.hbm_bytes_per_second if nbytes > chip.l2_bytes else 0.0
+    names: dict = {}
+    for s in statements(grid.body):
+        if isinstance(s, Bind):
+            names[s.var] = _behind(s.value, names)
+    numbers = {a.loop_var: n or 1 for a, n in zip(grid.axes, grid.extents)}
+    loaded: dict = {}
+    for s, loops in _fills(grid.body, ()):
+        uses = uses_of(s)
+        filled, tensors = uses.writes & operands, [b for b in uses.reads if is_global(b) and None not in map(const_int, b.ty.shape)]
+        if filled and tensors:
+            moving = set().union(*(_behind(e, names) for x in statements(s) for e in exprs(x)))
+            runs = numbers | {x.loop_var: const_int(x.extent) or USUAL_STEPS for x in loops}
+            nbytes = math.prod(n for v, n in runs.items() if v in moving) * sum(map(fixed_bytes, filled))
+            for b in tensors:
+                loaded[b] = loaded.get(b, 0) + nbytes
+    if sum(map(fixed_bytes, loaded)) <= chip.l2_bytes:
+        return 0.0
+    return sum(min(n, fixed_bytes(b)) for b, n in loaded.items()) * chip.clock_hz / chip.hbm_bytes_per_second
+
+
+def _behind(e, names: dict) -> set:
+    """The variables an expression depends on, with those that `names` depend on."""
+    found = set(free_vars(e))
+    return found.union(*(names[v] for v in found if v in names))
+
+
+def _fills(s: Stmt, loops: tuple) -> Iterator[tuple[Stmt, tuple]]:
+    """(A nest or a tile op, the loops around it) for all in a statement."""
+    if is_parallel(s) or work_of(s) is not None:
+        yield s, loops
+        return
+    for x in children(s):
+        yield from _fills(x, (*loops, s) if isinstance(s, For) else loops)
 
 
 @dataclass(frozen=True)
