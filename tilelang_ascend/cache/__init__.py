@@ -7,13 +7,20 @@ of the instruction table and of TVM are part of the key too.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from threading import Lock
 from typing import Callable
 
 from .. import env
 from ..runtime.artifact import Artifact
 from ..store import Store
 
-_memory: dict[str, Artifact] = {}
+KEPT = 256
+"""So many kernels stay in memory, those asked for last; others live as long as somebody holds them. One with what the simulator has made of it takes a MB and
+more (measured)."""
+
+_memory: OrderedDict[str, Artifact] = OrderedDict()
+_lock = Lock()
 _enabled: bool | None = None
 
 
@@ -44,7 +51,8 @@ def clear_cache() -> None:
 
 def clear_memory() -> None:
     """Forget the kernels of this process; the disk keeps them."""
-    _memory.clear()
+    with _lock:
+        _memory.clear()
 
 
 def store() -> Store:
@@ -69,7 +77,11 @@ def get_or_build(key: str, build: Callable[[], Artifact]) -> Artifact:
     found = _memory.get(key)
     if found is None:
         found = _from_disk_or_build(key, build) if is_cache_enabled() else build()
+    with _lock:
         found = _memory.setdefault(key, found)
+        _memory.move_to_end(key)
+        while len(_memory) > KEPT:
+            _memory.popitem(last=False)
     return found
 
 

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import stat
 import time
+import weakref
 
 import pytest
 
@@ -82,6 +83,19 @@ def test_memory_then_disk_then_build(own_cache):
     cache.clear_cache()
     cache.get_or_build(KEY, build)
     assert len(built) == 2
+
+
+def test_memory_keeps_the_kernels_asked_for_last(own_cache):
+    """A tuner compiles thousands: memory has as much as it is meant to, whoever holds an older one keeps it, and one in use stays."""
+    cache.disable_cache()
+    names = [f"{n:064}" for n in range(cache.KEPT + 10)]
+    first = cache.get_or_build(names[0], artifact)
+    gone = weakref.ref(cache.get_or_build(names[1], artifact))
+    for name in names[2:]:
+        cache.get_or_build(name, artifact)
+        assert cache.get_or_build(names[0], artifact) is first
+    assert gone() is None and len(cache._memory) == cache.KEPT
+    assert cache.get_or_build(names[-1], pytest.fail) == artifact()
 
 
 def test_the_disk_can_be_switched_off(own_cache, monkeypatch):
