@@ -7,7 +7,7 @@ import linecache
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
@@ -159,8 +159,8 @@ def packed_memory(lanes: int | None = None, room: float | None = None, times: fl
 
     whole = fit.attempt
 
-    def attempt(mapped, context, versions, temporaries, _, *more, **how):
-        return whole(mapped, context, 1, temporaries, lanes, *more, **how)
+    def attempt(mapped, context, sharing, _=None, *more):
+        return whole(mapped, context, replace(sharing, versions=1), lanes, *more)
 
     def where_they_are(buffers, placed, *_):
         return placed

@@ -76,9 +76,9 @@ def test_the_driver_takes_the_time_of_every_pass_that_runs():
 def test_the_search_for_cycles_rests_while_passes_run_and_comes_back(monkeypatch):
     seen = []
     watching = Pass(lambda func: seen.append(gc.isenabled()) or func, Stage.TILE)
-    monkeypatch.setattr(pipeline, "CANONICALIZE", (watching, *pipeline.CANONICALIZE))
+    monkeypatch.setattr(pipeline, "BEGIN", (watching, *pipeline.BEGIN))
     pipeline.lower(add(64), get_chip("a2"))
-    monkeypatch.setattr(pipeline, "CANONICALIZE", (Pass(lambda func: 1 / 0, Stage.TILE),))
+    monkeypatch.setattr(pipeline, "BEGIN", (Pass(lambda func: 1 / 0, Stage.TILE),))
     with pytest.raises(ZeroDivisionError):
         pipeline.lower(add(64), get_chip("a2"))
     assert seen == [False] and gc.isenabled()
