@@ -227,7 +227,7 @@ def _with_fewer(mapped: PrimFunc, context: Context, sharing: Sharing, lanes: int
 
 
 def _lacking(error: OutOfMemory) -> int:
-    """Bytes."""
+    """Bytes of a memory that are missing."""
     return error.fields["needed"] - error.fields["available"]
 
 
