@@ -152,6 +152,15 @@ def free_vars(e) -> set:
     return found
 
 
+def dependent_names(stmt: Stmt, var) -> set:
+    """`var`, and the names in `stmt` whose values depend on it."""
+    found = {var}
+    for s in statements(stmt):
+        if isinstance(s, Bind) and free_vars(s.value) & found:
+            found.add(s.var)
+    return found
+
+
 class StmtMutator:
     """Rebuild a statement tree. Override `visit_<node>` methods or `expr`; returning None removes a statement,
     a list splices several."""
@@ -340,6 +349,6 @@ def redeclared(stmt: Stmt, new: dict) -> Stmt:
 
 
 __all__ = [
-    "LONGEST_INDEX", "StmtMutator", "Substitute", "children", "drop_allocs", "expr_children", "exprs", "free_vars", "is_leaf", "map_children", "nodes_in",
+    "LONGEST_INDEX", "StmtMutator", "Substitute", "children", "dependent_names", "drop_allocs", "expr_children", "exprs", "free_vars", "is_leaf", "map_children", "nodes_in",
     "redeclared", "renew", "statements", "substitute", "substitute_expr", "until_none_is_removed", "walk", "walk_expr", "written_out",
 ]  # fmt: skip

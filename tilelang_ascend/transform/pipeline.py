@@ -244,8 +244,7 @@ CORES = (
 """One program for each kind of core."""
 PASSES = (
     LAUNCHES,
-    *CANONICALIZE,
-    *PLACE,
+    *BEGIN,
     *PICK,
     *SUMS,
     *SPILL[:1],

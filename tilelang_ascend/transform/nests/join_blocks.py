@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from ...analysis.tiles.split_axis import SplitPlan, plan_along
 from ...analysis.tiles.split_globals import is_global
-from ...ir import Bind, For, PrimFunc, Stmt, children, const_int, dtype_of, exprs, free_vars, itemsize, statements
+from ...ir import For, PrimFunc, Stmt, children, const_int, dependent_names, dtype_of, exprs, free_vars, itemsize, statements
 from ...ir.functions import fixed_bytes
 from ...ir.grids import Grid
 from ...isa.base import VECTOR_CORES_PER_BLOCK
@@ -90,13 +90,13 @@ def _has_price(product: Stmt, chip) -> bool:
 
 def _waits_for_loads(grid: Grid, chip) -> bool:
     """True if loads of a core take longer than its products: else there is nothing to be gained from fewer of them."""
-    pipes = _Model.of(grid, chip).pipes(grid.body, grid.body).times(grid.most_of_core(chip.num_aic))
-    return max(pipes.loads + _from_memory(grid, chip), pipes.to_l0) > pipes.products
+    pipes = _pipes(grid, chip)
+    return max(pipes.loads, pipes.to_l0) > pipes.products
 
 
 def _joined(grid: Grid, chip) -> Grid | None:
     """The grid with two blocks as one, along the axis and the dimension of tiles where that is fastest; None if it is not clearly faster."""
-    limit, found = GAIN * _cycles(grid, chip), []
+    limit, found = GAIN * _pipes(grid, chip).longest, []
     for plan in _plans(grid.body):
         for k, (axis, extent) in enumerate(zip(grid.axes, grid.extents)):
             even = extent is not None and (extent % TIMES == 0 or extent > 1 and ends_outside(grid.body, axis.loop_var, extent))
@@ -105,7 +105,7 @@ def _joined(grid: Grid, chip) -> Grid | None:
             longer = Longer.of(grid.body, axis.loop_var, plan, TIMES)
             if longer is not None:
                 joined = grid.fewer(k, math.ceil(extent / TIMES), longer.body)
-                found.append((_cycles(joined, chip), len(found), joined))
+                found.append((_pipes(joined, chip).longest, len(found), joined))
     best = min(found, key=lambda way: way[:2], default=None)
     return best[-1] if best is not None and best[0] <= limit else None
 
@@ -122,50 +122,16 @@ def _plans(body: Stmt) -> list[SplitPlan]:
 
 def _moves(body: Stmt, var, plan: SplitPlan) -> bool:
     """True if a tile of `plan` is loaded from another place for each value of `var`, or of a name that depends on it."""
-    moving = {var}
-    for s in statements(body):
-        if isinstance(s, Bind) and moving & free_vars(s.value):
-            moving.add(s.var)
-        moved = moved_regions(s)
-        if moved is not None and moved[1].source in plan.dims and any(moving & free_vars(r.min) for r in moved[0].region):
-            return True
-    return False
+    moving = dependent_names(body, var)
+    loads = [moved for s in statements(body) if (moved := moved_regions(s)) is not None and moved[1].source in plan.dims]
+    return any(moving & free_vars(r.min) for source, _ in loads for r in source.region)
 
 
-def _cycles(grid: Grid, chip) -> float:
-    """Of all blocks a cube core and its vector cores work on, by what bounds them."""
-    pipes = _Model.of(grid, chip).pipes(grid.body, grid.body).times(grid.most_of_core(chip.num_aic))
-    return pipes._replace(loads=pipes.loads + _from_memory(grid, chip)).longest
-
-
-def _from_memory(grid: Grid, chip) -> float:
-    """Cycles until L2 has what all blocks load of operands once, where it does not hold these tensors from launch to launch: cores that do the same wait for
-    memory at the same time, and for L2 at the same time."""
-    operands = {x.source for s in statements(grid.body) if is_op(s, GEMM) for x in s.value.args[:2]}
-    names: dict = {}
-    for s in statements(grid.body):
-        if isinstance(s, Bind):
-            names[s.var] = _behind(s.value, names)
-    numbers = {a.loop_var: n or 1 for a, n in zip(grid.axes, grid.extents)}
-    loaded: dict = {}
-    for s, loops in _fills(grid.body, ()):
-        uses = uses_of(s)
-        filled, tensors = uses.writes & operands, [b for b in uses.reads if is_global(b) and None not in map(const_int, b.ty.shape)]
-        if filled and tensors:
-            moving = set().union(*(_behind(e, names) for x in statements(s) for e in exprs(x)))
-            runs = numbers | {x.loop_var: const_int(x.extent) or USUAL_STEPS for x in loops}
-            nbytes = math.prod(n for v, n in runs.items() if v in moving) * sum(map(fixed_bytes, filled))
-            for b in tensors:
-                loaded[b] = loaded.get(b, 0) + nbytes
-    if sum(map(fixed_bytes, loaded)) <= chip.l2_bytes:
-        return 0.0
-    return sum(min(n, fixed_bytes(b)) for b, n in loaded.items()) * chip.clock_hz / chip.hbm_bytes_per_second
-
-
-def _behind(e, names: dict) -> set:
-    """The variables an expression depends on, with those that `names` depend on."""
-    found = set(free_vars(e))
-    return found.union(*(names[v] for v in found if v in names))
+def _pipes(grid: Grid, chip) -> _Pipes:
+    """What all blocks take that a cube core and its vector cores work on."""
+    model = _Model.of(grid, chip)
+    pipes = model.pipes(grid.body, grid.body).times(grid.most_of_core(chip.num_aic))
+    return pipes._replace(loads=pipes.loads + model.from_memory(grid))
 
 
 def _fills(s: Stmt, loops: tuple) -> Iterator[tuple[Stmt, tuple]]:
@@ -204,6 +170,24 @@ class _Model:
         loop = isinstance(s, For)
         inside = sum((self.pipes(x, s.body if loop else around) for x in children(s)), _Pipes())
         return inside.times(const_int(s.extent) or USUAL_STEPS) if loop else inside
+
+    def from_memory(self, grid: Grid) -> float:
+        """Cycles until L2 has what all blocks load of operands once, where it does not hold these tensors from launch to launch: cores that do the same wait
+        for memory at the same time, and for L2 at the same time."""
+        numbers = {a.loop_var: n or 1 for a, n in zip(grid.axes, grid.extents)}
+        nbytes: dict = {}
+        for s, loops in _fills(grid.body, ()):
+            uses = uses_of(s)
+            filled, tensors = uses.writes & self.loaded, [b for b in uses.reads if is_global(b) and None not in map(const_int, b.ty.shape)]
+            if filled and tensors:
+                used = set().union(*(free_vars(e) for x in statements(s) for e in exprs(x)))
+                runs = numbers | {x.loop_var: const_int(x.extent) or USUAL_STEPS for x in loops}
+                times = math.prod(n for v, n in runs.items() if used & dependent_names(grid.body, v))
+                for b in tensors:
+                    nbytes[b] = nbytes.get(b, 0) + times * sum(map(fixed_bytes, filled))
+        if sum(map(fixed_bytes, nbytes)) <= self.chip.l2_bytes:
+            return 0.0
+        return sum(min(n, fixed_bytes(b)) for b, n in nbytes.items()) * self.chip.clock_hz / self.chip.hbm_bytes_per_second
 
     def transfer(self, nbytes: int) -> float:
         return self.chip.prices["gm_to_l1"].busy_cycles(nbytes, "bytes") if nbytes else 0.0

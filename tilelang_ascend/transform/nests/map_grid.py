@@ -34,6 +34,7 @@ from ...ir import (
     Stmt,
     call,
     const_int,
+    dependent_names,
     dtype_of,
     free_vars,
     imm,
@@ -67,13 +68,8 @@ def _grids(body: Stmt) -> tuple[list[Stmt], list[For], list[Stmt]]:
 
 def _trips_depend(body: Stmt, number) -> bool:
     """True if `number` decides how often a loop of `body` runs."""
-    found = {number}
-    for s in statements(body):
-        if isinstance(s, Bind) and free_vars(s.value) & found:
-            found.add(s.var)
-        elif isinstance(s, For) and UNORDERED not in s.annotations and free_vars(s.extent) & found:
-            return True
-    return False
+    found = dependent_names(body, number)
+    return any(isinstance(s, For) and UNORDERED not in s.annotations and free_vars(s.extent) & found for s in statements(body))
 
 
 def _shift(blocks: int, along, body: Stmt) -> int:

@@ -24,6 +24,7 @@ from ...ir import (
     IfThenElse,
     PrimFunc,
     Stmt,
+    dependent_names,
     free_vars,
     redeclared,
     renew,
@@ -76,7 +77,7 @@ def _axis(grid: Grid, chip) -> int | None:
 
 def _decides(body: Stmt, var) -> bool:
     """True if loops or branches of a body depend on a variable."""
-    known = _dependent(body, var)
+    known = dependent_names(body, var)
     heads = (
         s.condition if isinstance(s, IfThenElse) else s.extent
         for s in statements(body)
@@ -85,18 +86,9 @@ def _decides(body: Stmt, var) -> bool:
     return any(free_vars(e) & known for e in heads)
 
 
-def _dependent(body: Stmt, var) -> set:
-    """A variable, and names of what depends on it."""
-    known = {var}
-    for s in statements(body):
-        if isinstance(s, Bind) and free_vars(s.value) & known:
-            known.add(s.var)
-    return known
-
-
 def _paired(body: Stmt, var) -> Stmt:
     """The work of two blocks. Names of what is the same for both stand once."""
-    taken, whole, known = {b.name for b in uses_of(body).all}, stmts_of(body), _dependent(body, var)
+    taken, whole, known = {b.name for b in uses_of(body).all}, stmts_of(body), dependent_names(body, var)
     own = {s.buffer: another(s.buffer, taken) for s in whole if isinstance(s, AllocBuffer)}
     same: list[Stmt] = []
     for s in whole:
